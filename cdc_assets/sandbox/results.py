@@ -1,0 +1,189 @@
+"""What the language side hands to the wire side: types, result sets, counts, errors.
+
+The wire knows nothing of SQL and the engine nothing of TDS; both know this page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+MAX_LENGTH = -1
+"""`SqlType.length` of a `(max)` type."""
+
+DEFAULT_COLLATION = "SQL_Latin1_General_CP1_CI_AS"
+
+
+@dataclass(frozen=True, slots=True)
+class SqlType:
+    """An exact T-SQL type, as COLMETADATA and the catalogue need it.
+
+    `length` is in characters for character types and bytes for binary ones, `MAX_LENGTH` for
+    `(max)`; `precision` and `scale` as T-SQL counts them (`scale` alone for time types).
+
+    The Arrow type a result column of it must have (the encoder casts nothing):
+
+    * bit: bool; tinyint: uint8; smallint, int, bigint: int16, int32, int64;
+      real, float: float32, float64
+    * decimal, numeric, money, smallmoney: decimal128(p, s), money (19, 4), smallmoney (10, 4)
+    * date: date32; time(s): int64, 100 ns since midnight
+    * datetime, smalldatetime, datetime2(s): int64, 100 ns ticks since 0001-01-01
+    * datetimeoffset(s): struct<ticks: int64 (UTC, as datetime2), offset_minutes: int16>
+    * char, varchar, nchar, nvarchar, text, ntext, xml, uniqueidentifier: string
+    * binary, varbinary, image, rowversion: binary
+    """
+
+    name: str
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    collation: str | None = None
+
+    def __str__(self) -> str:
+        """The type as T-SQL writes it: `nvarchar(64)`, `decimal(15,2)`, `datetime2(7)`."""
+        if self.length is not None:
+            return f"{self.name}({'max' if self.length == MAX_LENGTH else self.length})"
+        if self.precision is not None:
+            return f"{self.name}({self.precision},{self.scale or 0})"
+        if self.scale is not None:
+            return f"{self.name}({self.scale})"
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """A column of a result set, as COLMETADATA names it."""
+
+    name: str
+    type: SqlType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSet:
+    """Rows, streamed; `batches` is consumed once, and may raise `SqlError` in the middle."""
+
+    columns: tuple[ResultColumn, ...]
+    batches: Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount:
+    """A statement without rows; `rows` is None where SQL Server counts nothing (DDL, SET)."""
+
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """An informational message (INFO token), such as 5701 or PRINT's 0."""
+
+    number: int
+    text: str
+    severity: int = 0
+    state: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseChanged:
+    """`USE` took effect: the wire sends the ENVCHANGE and INFO 5701."""
+
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputParameters:
+    """Return status and output parameters of a procedure."""
+
+    status: int
+    values: tuple[tuple[str, SqlType, object], ...] = ()
+
+
+Result = ResultSet | RowCount | Message | DatabaseChanged | OutputParameters
+
+
+class SqlError(Exception):
+    """An error the client sees: SQL Server's number, text, severity and state."""
+
+    def __init__(self, number: int, text: str, severity: int = 16, state: int = 1) -> None:
+        super().__init__(number, text, severity, state)
+        self.number = number
+        self.text = text
+        self.severity = severity
+        self.state = state
+
+    def __str__(self) -> str:
+        return f"Msg {self.number}, Level {self.severity}, State {self.state}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of an RPC: its name with `@` (empty when positional), type and value.
+
+    Values are str, int, float, bool, Decimal, bytes, date, UUID and None; times cross as
+    T-SQL text (`2026-11-30 10:00:00.1234567`), so that no digit is lost.
+    """
+
+    name: str
+    type: SqlType
+    value: object
+    output: bool = False
+
+
+class Session(Protocol):
+    """One logged-in connection. Used by one thread at a time."""
+
+    database: str
+
+    def execute(self, text: str, parameters: Sequence[Parameter] = ()) -> Iterator[Result]:
+        """Run a batch of T-SQL; with `parameters`, as sp_executesql does."""
+        ...
+
+    def call(self, procedure: str, parameters: Sequence[Parameter]) -> Iterator[Result]:
+        """Run a procedure by name, as an RPC does."""
+        ...
+
+    def begin(self) -> None:
+        """Begin a transaction (transaction manager request 5)."""
+        ...
+
+    def commit(self) -> None:
+        """Commit it (7). Raises `SqlError` 3902 without one."""
+        ...
+
+    def rollback(self) -> None:
+        """Roll it back (8). Raises `SqlError` 3903 without one."""
+        ...
+
+    def reset(self) -> None:
+        """Return to the state after login (packet status RESETCONNECTION)."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop the running statement soon; called from another thread (attention)."""
+        ...
+
+    def close(self) -> None:
+        """Roll back and give up everything held."""
+        ...
+
+
+class Backend(Protocol):
+    """The engine side of the server."""
+
+    def login(self, user: str, password: str, database: str, application: str) -> Session:
+        """Check the login and open a session.
+
+        Raises `SqlError` 18456 (wrong login) or 4060 (no such database).
+        """
+        ...
+
+    def rows_sent(self, session: Session, rows: int, columns: Sequence[ResultColumn]) -> None:
+        """Called by the wire as rows leave, for the counters and the drop-connection fault.
+
+        Raises `ConnectionAbortedError` when an injected fault says the connection dies here.
+        """
+        ...
