@@ -1,0 +1,35 @@
+"""The door: the few calls behind which the heavy work happens, and who answers them.
+
+`arrow` reads with arrow-odbc and writes with delta-rs in the run's own process; `spark` reads in
+tasks and writes with Delta's Spark library. The tables they write are the same, and a table may
+change engine between any two calls.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult
+
+
+class Engine(Protocol):
+    """Carries plans out. Implementations hold clients and nothing that a crash could lose."""
+
+    name: str
+
+    def append(self, plan: AppendPlan) -> AppendResult:
+        """Read the plan's ranges and append them to bronze as one commit.
+
+        Reads nothing where `plan.tag` is committed already. Raises `DataLossError` when a guard
+        finds its range purged after the read, or when a range gave another number of rows than
+        was counted; then nothing is committed.
+        """
+        ...
+
+    def apply(self, plan: ApplyPlan) -> ApplyResult:
+        """Rank bronze at the plan's version and MERGE the latest images into silver.
+
+        Commits `plan.tag` also where the MERGE changes nothing. Never retried with an old
+        source: a lost conflict gives `overtaken`.
+        """
+        ...

@@ -1,0 +1,149 @@
+"""Everything that can go wrong, as types: what happened, to what, and what to do next.
+
+`transient` decides retries, here and nowhere else. Errors cross process borders (Spark workers,
+Dagster steps), so they pickle; their text never holds a connection string.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class CdcError(Exception):
+    """Base of all errors a user can meet; prints as one sentence and a hint.
+
+    `what` is a sentence without its full stop, `where` the table or object it is about, `hint`
+    the next step as a sentence.
+    """
+
+    code: ClassVar[str] = "error"
+    transient: ClassVar[bool] = False
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        hint = f" {self.hint}" if self.hint else ""
+        return f"{place}{self.what}.{hint} [{self.code}]"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.what, self.where, self.hint)
+
+
+def _rebuild(kind: type[CdcError], what: str, where: str, hint: str) -> CdcError:
+    return kind(what, where=where, hint=hint)
+
+
+class SettingsError(CdcError):
+    """`tables.yaml` or the environment says something that cannot be."""
+
+    code = "settings"
+
+
+class DriverMissingError(CdcError):
+    """No ODBC driver for SQL Server, or the driver manager is not installed."""
+
+    code = "odbc_driver_missing"
+
+
+class JavaMissingError(CdcError):
+    """The Spark engine is asked for and there is no usable Java."""
+
+    code = "java_missing"
+
+
+class ExtraMissingError(CdcError):
+    """An optional part of the project is needed and not installed."""
+
+    code = "extra_missing"
+
+
+class SourceUnavailableError(CdcError):
+    """The server cannot be reached, or dropped the connection."""
+
+    code = "source_unavailable"
+    transient = True
+
+
+class SourceBusyError(CdcError):
+    """A deadlock, lock timeout or throttling: the same call may go through later."""
+
+    code = "source_busy"
+    transient = True
+
+
+class LoginRefusedError(CdcError):
+    """The server refused the login or the database."""
+
+    code = "login_refused"
+
+
+class PermissionMissingError(CdcError):
+    """The login lacks a grant; the hint is the GRANT to run."""
+
+    code = "permission_missing"
+
+
+class SourceQueryError(CdcError):
+    """The server refused a query for a reason of its own."""
+
+    code = "source_query"
+
+
+class CaptureInstanceUnknownError(CdcError):
+    """The database has no such capture instance, or the login may not see it."""
+
+    code = "capture_instance_unknown"
+
+
+class CaptureNotReadyError(CdcError):
+    """Capture has not run yet, so there is no LSN to start from."""
+
+    code = "capture_not_ready"
+
+
+class DataLossError(CdcError):
+    """CDC cleanup removed changes before they were read."""
+
+    code = "data_loss"
+
+
+class HistoryChangedError(CdcError):
+    """The source's log is not the one the position was taken from (restore or fail-over)."""
+
+    code = "history_changed"
+
+
+class UnsupportedColumnError(CdcError):
+    """A captured column has a type, or a name, that cannot be written."""
+
+    code = "unsupported_column"
+
+
+class TableNewerError(CdcError):
+    """A Delta table was written by a newer version of this project."""
+
+    code = "table_newer"
+
+
+class TableReplacedError(CdcError):
+    """A Delta table is missing, or another one stands in its place."""
+
+    code = "table_replaced"
+
+
+class CommitConflictError(CdcError):
+    """Another writer committed first, again and again."""
+
+    code = "commit_conflict"
+    transient = True
+
+
+class SilverKeyError(CdcError):
+    """Silver's key is unknown, missing from bronze, or not unique."""
+
+    code = "silver_key"

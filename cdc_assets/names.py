@@ -1,0 +1,97 @@
+"""What one table is called in each place: paths, transaction ids, control rows, pools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc_assets.lsn import Lsn
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseName:
+    """A database of `tables.yaml` and its lake; every path below comes from here."""
+
+    key: str
+    lake: str
+
+    @property
+    def root(self) -> str:
+        """The database's folder in the lake."""
+        return f"{self.lake.rstrip('/')}/{self.key}"
+
+    @property
+    def facts_uri(self) -> str:
+        """The facts table."""
+        return f"{self.root}/_cdc/facts"
+
+    @property
+    def control_uri(self) -> str:
+        """The control table."""
+        return f"{self.root}/_cdc/control"
+
+    def table(self, key: str) -> TableName:
+        """The names of one of its tables."""
+        return TableName(self, key)
+
+    def pool(self, work: str) -> str:
+        """The Dagster pool that bounds one kind of work on this database."""
+        return f"{self.key}_{work}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A table by its key in `tables.yaml`: asset, path, facts target and control row alike."""
+
+    database: DatabaseName
+    key: str
+
+    @property
+    def bronze(self) -> str:
+        """Its bronze table in the facts (`target`) and in control (`table_name`)."""
+        return f"bronze/{self.key}"
+
+    @property
+    def silver(self) -> str:
+        """Its silver table in control (`table_name`)."""
+        return f"silver/{self.key}"
+
+    @property
+    def bronze_uri(self) -> str:
+        """Where its bronze table is."""
+        return f"{self.database.root}/{self.bronze}"
+
+    @property
+    def silver_uri(self) -> str:
+        """Where its silver table is."""
+        return f"{self.database.root}/{self.silver}"
+
+    @property
+    def changes_app(self) -> str:
+        """Transaction id of every change commit in bronze; its version is the batch id."""
+        return f"{self.key}#changes"
+
+    @property
+    def facts_app(self) -> str:
+        """Transaction id of the facts of its change commits; the same versions."""
+        return f"{self.key}#facts"
+
+    @property
+    def open_app(self) -> str:
+        """Transaction id of its `snapshot_open` events; two opens collide."""
+        return f"{self.key}#open"
+
+    @property
+    def apply_app(self) -> str:
+        """Transaction id of silver's MERGEs."""
+        return f"{self.key}#apply"
+
+    def snapshot_app(self, snapshot: Lsn) -> str:
+        """Transaction id of a snapshot's rows in bronze."""
+        return f"{self.key}#snap.{snapshot}"
+
+    def done_app(self, snapshot: Lsn) -> str:
+        """Transaction id of a snapshot's completion event."""
+        return f"{self.key}#done.{snapshot}"
+
+    def __str__(self) -> str:
+        return f"{self.database.key}.{self.key}"

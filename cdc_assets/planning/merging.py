@@ -1,0 +1,101 @@
+"""Silver's ranking and MERGE conditions: one SQL text for Spark SQL and for DataFusion.
+
+Identifiers stand in backticks, NULL placement is written out, and keys match with `<=>`, since a
+unique index admits one NULL. The order is the seed's: the latest image per key by
+`(_start_lsn, _command_id, _seqval, _operation)`, NULLs first, so that a snapshot row stands
+before every change of its LSN.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+
+from cdc_assets.contract import Column
+from cdc_assets.contract import Operation as Op
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.plans import MergeTexts
+
+_ORDER = ("_start_lsn", "_command_id", "_seqval", "_operation")
+_DELETES = f"{Op.DELETE:d}, {Op.BEFORE:d}"
+_UPSERTS = f"{Op.SNAPSHOT:d}, {Op.INSERT:d}, {Op.AFTER:d}"
+
+
+def quoted(name: str) -> str:
+    """An identifier for both engines; backticks, since Spark reads double quotes as text."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def lsn_literal(lsn: Lsn) -> str:
+    """An LSN as a text literal."""
+    return f"'{lsn}'"
+
+
+def changes_above(applied: Lsn) -> str:
+    """Bronze rows of an ordinary apply: the changes above the position, to the head."""
+    return f"`_operation` <> {Op.SNAPSHOT:d} AND `_start_lsn` > {lsn_literal(applied)}"
+
+
+def rebuild_from(snapshot: Lsn) -> str:
+    """Bronze rows of a rebuild: the snapshot's rows and the changes after it."""
+    s = lsn_literal(snapshot)
+    return (
+        f"(`_operation` = {Op.SNAPSHOT:d} AND coalesce(`_snapshot`, `_start_lsn`) = {s})"
+        f" OR (`_operation` <> {Op.SNAPSHOT:d} AND `_start_lsn` > {s})"
+    )
+
+
+def merge_texts(columns: tuple[Column, ...], keys: tuple[str, ...], rows: str) -> MergeTexts:
+    """The texts of one apply of the bronze rows that satisfy `rows`.
+
+    `columns` are silver's, `keys` among them.
+    """
+    names = [*(quoted(column.name) for column in columns), "`_operation`"]
+    by = ", ".join(quoted(key) for key in keys)
+    order = ", ".join(f"{quoted(name)} DESC NULLS LAST" for name in _ORDER)
+    ranking = (
+        f"SELECT {', '.join(names)} FROM (SELECT {', '.join(names)},"
+        f" row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS `__rank`"
+        f" FROM `bronze` WHERE {rows}) AS `ranked` WHERE `__rank` = 1"
+    )
+    return MergeTexts(
+        ranking=ranking,
+        matched=" AND ".join(f"t.{quoted(key)} <=> s.{quoted(key)}" for key in keys),
+        newer="s.`_start_lsn` > t.`_start_lsn`",
+        is_delete=f"s.`_operation` IN ({_DELETES})",
+        is_upsert=f"s.`_operation` IN ({_UPSERTS})",
+    )
+
+
+def key_bounds(key: Column, low: object, high: object, has_null: bool) -> str | None:
+    """A condition that lets file statistics prune the target, or None where it cannot be said.
+
+    `low` and `high` are the smallest and largest source values of one key column. Types whose
+    order or literal the two engines might read differently are left out: pruning is an
+    optimisation, a wrong bound would be a lost update.
+    """
+    low_text, high_text = _literal(key.type, low), _literal(key.type, high)
+    if low_text is None or high_text is None:
+        return None
+    name = f"t.{quoted(key.name)}"
+    inside = f"{name} >= {low_text} AND {name} <= {high_text}"
+    return f"({inside} OR {name} IS NULL)" if has_null else f"({inside})"
+
+
+def _literal(type_text: str, value: object) -> str | None:
+    if type_text in ("INT", "BIGINT", "SMALLINT") and isinstance(value, int):
+        return f"CAST({value} AS {type_text})"
+    if type_text == "DATE" and isinstance(value, date) and not isinstance(value, datetime):
+        return f"CAST('{value.isoformat()}' AS DATE)"
+    if type_text.startswith("DECIMAL") and isinstance(value, Decimal):
+        return f"CAST('{value:f}' AS {type_text})"
+    if type_text == "STRING" and isinstance(value, str):
+        return _string_literal(value)
+    return None
+
+
+def _string_literal(value: str) -> str | None:
+    # Spark unescapes backslashes in literals and DataFusion does not; such keys go unpruned.
+    if "\\" in value or not value.isprintable():
+        return None
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,136 @@
+"""What an engine is asked to do, and what it answers: plain values that print and pickle.
+
+A plan holds no connection and no secret. Everything in it was decided by pure code; an engine
+only carries it out, and two engines carry it out alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from cdc_assets.contract import Column
+from cdc_assets.lsn import Lsn
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The retention test a task makes after its read.
+
+    A purged range reads as empty, not as an error, and cleanup moves the low watermark before it
+    deletes: a watermark still at or below `first_lsn` after the read proves that nothing was
+    missing. `start_lsn` stands in where the server names no watermark yet.
+    """
+
+    instance: str
+    first_lsn: Lsn
+    start_lsn: Lsn | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRange:
+    """One SELECT over one connection, and how its rows become bronze rows.
+
+    The SELECT names its columns as bronze does. `constants` are columns the server is not asked
+    for, as text in the column's type; a column in neither is NULL. `commit_ts` columns come on
+    the server's local clock: `utc_offset_minutes` is subtracted, and `commit_ts_floor` (naive,
+    UTC) is the least a row may carry, so that none comes before a verdict already given.
+    """
+
+    text: str
+    parameters: tuple[str, ...] = ()
+    constants: tuple[tuple[str, str | None], ...] = ()
+    utc_offset_minutes: int = 0
+    commit_ts_floor: datetime | None = None
+    guard: Guard | None = None
+    rows: int | None = None
+    """How many rows it must give, where the planner counted them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTag:
+    """What makes a Delta commit idempotent and readable: transaction id and `userMetadata`."""
+
+    app_id: str
+    version: int
+    user_metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppendPlan:
+    """Ranges of one source table that become one bronze commit.
+
+    `columns` are all of bronze's, in order. The table exists; columns it lacks are merged in.
+    """
+
+    table: str
+    uri: str
+    columns: tuple[Column, ...]
+    ranges: tuple[ReadRange, ...]
+    tag: CommitTag
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """What an append did. `committed` is False where the version was there already."""
+
+    committed: bool
+    rows: int = 0
+    read_seconds: float = 0.0
+    read_mb: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTexts:
+    """The SQL of one apply, written once and run by Spark SQL and DataFusion alike.
+
+    `ranking` is a SELECT over a table named `bronze` that gives, per key, its latest image: the
+    silver columns and `_operation`. The others are conditions of the MERGE, whose source is `s`
+    and whose target is `t`.
+    """
+
+    ranking: str
+    matched: str
+    newer: str
+    is_delete: str
+    is_upsert: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyPlan:
+    """Bronze at one pinned version becomes one MERGE into silver.
+
+    The MERGE commits as `tag.version` on a silver still at `tag.version - 1`, or not at all.
+    `rebuild` also deletes every silver key that the ranking lacks.
+    """
+
+    table: str
+    bronze_uri: str
+    bronze_version: int
+    silver_uri: str
+    columns: tuple[Column, ...]
+    keys: tuple[str, ...]
+    texts: MergeTexts
+    rebuild: bool
+    tag: CommitTag
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """What an apply did; `overtaken` means another writer was first and nothing was written."""
+
+    overtaken: bool
+    version: int | None = None
+    upserted: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """Which engine does a piece of work, and why; the text goes into the facts."""
+
+    name: str
+    reason: str = field(default="")
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.reason})" if self.reason else self.name

@@ -1,0 +1,179 @@
+"""Reading `tables.yaml`: variables filled in, paths made absolute, errors with line and key."""
+
+from __future__ import annotations
+
+import os
+import re
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from cdc_assets.errors import SettingsError
+from cdc_assets.settings.model import DatabaseSettings, Settings, TableSettings
+
+SETTINGS_VARIABLE = "CDC_TABLES"
+SETTINGS_FILE = "tables.yaml"
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_URI = re.compile(r"^[a-z][a-z0-9+.-]*://")
+_FILE_PREFIX = "file:"
+
+Path_ = tuple[str, ...]
+
+
+def find_settings() -> Path:
+    """The settings file: `CDC_TABLES`, else `tables.yaml` in the working folder."""
+    return Path(os.environ.get(SETTINGS_VARIABLE) or SETTINGS_FILE).absolute()
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """Read and validate the settings; relative paths are relative to the file.
+
+    `${NAME}` and `${NAME:-default}` come from the environment. Raises `SettingsError`.
+    """
+    file = path or find_settings()
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read {file}: {error.strerror}",
+            hint=f"Write it there, or set {SETTINGS_VARIABLE} to its path.",
+        ) from None
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise _broken_yaml(file, error) from None
+    lines: dict[Path_, int] = {}
+    _collect_lines(node, (), lines)
+    try:
+        settings = Settings.model_validate(_fill(raw, file, (), lines))
+    except ValidationError as error:
+        raise _first_error(file, error, lines) from None
+    return _absolute(settings, file.parent)
+
+
+def _broken_yaml(file: Path, error: yaml.YAMLError) -> SettingsError:
+    mark = getattr(error, "problem_mark", None)
+    line = f":{mark.line + 1}" if mark else ""
+    problem = getattr(error, "problem", None) or "it is not YAML"
+    return SettingsError(
+        f"{problem}", where=f"{file.name}{line}", hint="Indent with spaces, two for each level."
+    )
+
+
+def _collect_lines(node: yaml.Node | None, path: Path_, lines: dict[Path_, int]) -> None:
+    """Fill in the line of every key, by its path."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here = (*path, str(key.value))
+            lines[here] = key.start_mark.line + 1
+            _collect_lines(value, here, lines)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            here = (*path, str(index))
+            lines[here] = value.start_mark.line + 1
+            _collect_lines(value, here, lines)
+
+
+def _fill(value: Any, file: Path, path: Path_, lines: dict[Path_, int]) -> Any:
+    """Replace `${NAME}` in every text."""
+    if isinstance(value, dict):
+        return {str(k): _fill(v, file, (*path, str(k)), lines) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_fill(v, file, (*path, str(i)), lines) for i, v in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+
+    def replace(found: re.Match[str]) -> str:
+        name, default = found.group(1), found.group(2)
+        text = os.environ.get(name, default)
+        if text is None:
+            raise SettingsError(
+                f"{'.'.join(path)} needs the environment variable {name}, which is not set",
+                where=f"{file.name}:{lines.get(path, 1)}",
+                hint=f"Set it, or write ${{{name}:-default}}.",
+            )
+        return text
+
+    return _VARIABLE.sub(replace, value)
+
+
+def _first_error(file: Path, error: ValidationError, lines: dict[Path_, int]) -> SettingsError:
+    """The first thing wrong, with its line, its key and what is allowed there."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    path = tuple(str(part) for part in first["loc"] if part != "[key]")
+    line = next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), 1)
+    where = f"{file.name}:{line}"
+    key = ".".join(path) or "the file"
+    if first["type"] == "extra_forbidden":
+        allowed = _allowed_keys(path[:-1])
+        close = get_close_matches(path[-1], allowed, n=1)
+        meant = f"Did you mean {close[0]}? " if close else ""
+        return SettingsError(
+            f"unknown key {key}", where=where, hint=f"{meant}Allowed: {', '.join(allowed)}."
+        )
+    if first["type"] == "missing":
+        return SettingsError(f"{key} is missing", where=where, hint="Add it; see README.")
+    message = first["msg"].removeprefix("Value error, ")
+    return SettingsError(f"{key}: {message}", where=where, hint="See README for the settings.")
+
+
+def _allowed_keys(path: Path_) -> list[str]:
+    """The keys allowed below a path of the file."""
+    model: Any = Settings
+    for part in path:
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            break
+        field = model.model_fields.get(part)
+        if part in ("databases", "tables"):
+            model = {"databases": DatabaseSettings, "tables": TableSettings}[part]
+        elif field is not None:
+            model = next(
+                (m for m in (field.annotation, *getattr(field.annotation, "__args__", ()))
+                 if isinstance(m, type) and issubclass(m, BaseModel)),
+                model,
+            )  # fmt: skip
+    return sorted(model.model_fields)
+
+
+def _absolute(settings: Settings, folder: Path) -> Settings:
+    """Every relative path made absolute from the folder of the file."""
+
+    def path(value: str) -> str:
+        return value if _URI.match(value) else str((folder / value).resolve())
+
+    def database(db: DatabaseSettings) -> DatabaseSettings:
+        connection = db.connection
+        if connection.startswith(_FILE_PREFIX):
+            connection = _FILE_PREFIX + path(connection.removeprefix(_FILE_PREFIX))
+        return db.model_copy(
+            update={
+                "connection": connection,
+                "lake": path(db.lake),
+                "ca_file": path(db.ca_file) if db.ca_file else None,
+            }
+        )
+
+    return Settings(databases={key: database(db) for key, db in settings.databases.items()})
+
+
+def connection_text(database: DatabaseSettings, *, where: str) -> str:
+    """The connection string itself, read from its file where the settings name one.
+
+    Raises `SettingsError` when the file is not there.
+    """
+    if not database.connection.startswith(_FILE_PREFIX):
+        return database.connection
+    file = Path(database.connection.removeprefix(_FILE_PREFIX))
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read the connection string from {file}: {error.strerror}",
+            where=where,
+            hint="Start the sandbox with `cdc-assets sandbox`, or set `connection` in tables.yaml.",
+        ) from None

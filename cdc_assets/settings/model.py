@@ -1,0 +1,167 @@
+"""The settings as frozen models: names, types, defaults, limits and their help, once."""
+
+import re
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+KEY_PATTERN = r"^[A-Za-z0-9_]{1,100}$"
+"""Keys become paths, asset keys and transaction ids; all of those allow these letters."""
+
+_DURATION = re.compile(r"(\d+)\s*(s|m|h|d)")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def _duration(value: Any) -> Any:
+    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
+        return timedelta(**{_UNITS[found.group(2)]: int(found.group(1))})
+    if isinstance(value, timedelta):
+        return value
+    raise ValueError("a duration is a whole number and a unit: 30s, 15m, 2h or 1d")
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration)]
+Key = Annotated[str, Field(pattern=KEY_PATTERN)]
+
+
+class EngineName(StrEnum):
+    """Which engine does the heavy work."""
+
+    AUTO = "auto"
+    ARROW = "arrow"
+    SPARK = "spark"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class FinalitySettings(_Model):
+    """When a period counts as complete, and how late that may be."""
+
+    granularity: Literal["second", "minute", "hour", "day"] = "hour"
+    """Length of the periods that the verdict speaks of."""
+
+    allowed_delay: Duration = timedelta(minutes=15)
+    """How long after its end a period may stay open before the check `finalized` turns red."""
+
+
+class TableSettings(_Model):
+    """One table; what it leaves out comes from the database's `defaults`."""
+
+    capture_instance: str | None = None
+    """Capture instance to read; the table's key when left out."""
+
+    keys: tuple[str, ...] | None = None
+    """Key of silver; the capture instance's unique index when left out."""
+
+    columns: tuple[str, ...] | None = None
+    """Captured columns to load; all of them when left out."""
+
+    owner: str | None = None
+    """Owner in Dagster: an e-mail address or team:name."""
+
+    engine: EngineName | None = None
+    """Engine of this table."""
+
+    snapshot: Literal["full"] | None = None
+    """How the rows that are there already are loaded."""
+
+    on_data_loss: Literal["fail"] | None = None
+    """What happens when cleanup removed changes before they were read."""
+
+    finality: FinalitySettings | None = None
+    """When a period of this table counts as complete."""
+
+
+class TableDefaults(_Model):
+    """What tables have in common."""
+
+    engine: EngineName = EngineName.AUTO
+    """Engine of the tables."""
+
+    snapshot: Literal["full"] = "full"
+    """How the rows that are there already are loaded."""
+
+    on_data_loss: Literal["fail"] = "fail"
+    """What happens when cleanup removed changes before they were read."""
+
+    finality: FinalitySettings = FinalitySettings()
+    """When a period counts as complete."""
+
+
+class SparkSettings(_Model):
+    """The Spark session, where a table's engine is Spark."""
+
+    master: str = "local[*]"
+    """Spark master of a session in the run's own process."""
+
+    conf: dict[str, str] = Field(default_factory=dict)
+    """Spark configuration, added to what the engine sets."""
+
+
+class DatabaseSettings(_Model):
+    """One SQL Server database and where its tables go."""
+
+    connection: str = Field(default="file:.cdc/sandbox/sales.odbc", repr=False)
+    """ODBC connection string, or `file:PATH` of a file that holds it; the sandbox by default."""
+
+    ca_file: str | None = None
+    """Certificate authority that the server's certificate is verified with."""
+
+    lake: str = "./lake"
+    """Folder or URI of the lake."""
+
+    storage_options: dict[str, str] = Field(default_factory=dict, repr=False)
+    """Credentials of the lake, as delta-rs names them."""
+
+    max_parallel_tables: int = Field(default=4, ge=1, le=64)
+    """Tables read at the same time."""
+
+    num_partitions: int = Field(default=2, ge=1, le=256)
+    """Connections that read one large table at the same time."""
+
+    lock_timeout_ms: int | None = Field(default=None, ge=0)
+    """How long a read of a source table may wait for a lock."""
+
+    isolation: Literal["read_committed", "snapshot"] = "read_committed"
+    """Isolation of source reads; `snapshot` needs ALLOW_SNAPSHOT_ISOLATION."""
+
+    spark: SparkSettings = SparkSettings()
+    """The Spark session."""
+
+    defaults: TableDefaults = TableDefaults()
+    """What its tables have in common."""
+
+    tables: dict[Key, TableSettings] = Field(min_length=1)
+    """The tables, by key."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_tables(cls, value: Any) -> Any:
+        # `dbo_orders:` alone is None in YAML and means: everything by default.
+        if isinstance(value, dict) and isinstance(value.get("tables"), dict):
+            tables = {k: {} if v is None else v for k, v in value["tables"].items()}
+            return {**value, "tables": tables}
+        return value
+
+    def finality_of(self, table: str) -> FinalitySettings:
+        """The table's finality, or the database's."""
+        return self.tables[table].finality or self.defaults.finality
+
+    def engine_of(self, table: str) -> EngineName:
+        """The table's engine, or the database's."""
+        return self.tables[table].engine or self.defaults.engine
+
+    def instance_of(self, table: str) -> str:
+        """The capture instance the table is read from."""
+        return self.tables[table].capture_instance or table
+
+
+class Settings(_Model):
+    """All of `tables.yaml`."""
+
+    databases: dict[Key, DatabaseSettings] = Field(min_length=1)
+    """The databases, by key."""

@@ -1,0 +1,198 @@
+"""Connections to SQL Server through ODBC, and what its errors mean.
+
+One connection has one active reader, so whoever reads in parallel opens several.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import arrow_odbc
+import pyarrow as pa
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+
+from cdc_assets.errors import (
+    CdcError,
+    DriverMissingError,
+    LoginRefusedError,
+    PermissionMissingError,
+    SourceBusyError,
+    SourceQueryError,
+    SourceUnavailableError,
+)
+from cdc_assets.sqlserver.driver import find_driver
+
+ATTEMPTS_MAX = 4
+"""One call and three retries, after 1-2, 2-4 and 4-8 seconds."""
+ROWS_PER_BATCH_MAX = 65_535
+BYTES_PER_BATCH_MAX = 8 << 20
+"""Fetch buffer of one reader; arrow-odbc holds two of them while it fetches concurrently."""
+LARGE_VALUE_BYTES_START = 8 << 10
+LARGE_VALUE_BYTES_MAX = 64 << 20
+"""Bounds of the buffer for one value of a (max) column."""
+
+_BUSY_NATIVE = frozenset(
+    {601, 617, 669, 976, 983, 1204, 1205, 1222, 3960, 3966, 4221}
+    | {8628, 8645, 8651, 10928, 10929, 40197, 40501, 40613, 41301, 41302, 41305, 49918}
+    | {49919, 49920}
+)
+_ODBC_ERROR = re.compile(r"State: (\w+), Native error: (-?\d+), Message: (.*)", re.DOTALL)
+_PREFIX = re.compile(r"^(\[[^\]]*\])+")
+_DRIVER_KEY = re.compile(r"(^|;)\s*driver\s*=", re.IGNORECASE)
+_USER_KEY = re.compile(r"(?:^|;)\s*(?:uid|user id)\s*=\s*(\{[^}]*\}|[^;]*)", re.IGNORECASE)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceConnection:
+    """How to reach one database; the text holds the password and is never printed."""
+
+    name: str
+    text: str = field(repr=False)
+    ca_file: str | None = None
+    login_timeout_seconds: int = 15
+    lock_timeout_ms: int | None = None
+    isolation: str = "read_committed"
+
+    @property
+    def user(self) -> str:
+        """The login, for messages and GRANTs."""
+        found = _USER_KEY.search(self.text)
+        return found.group(1).strip("{}") if found else "the login"
+
+
+class ValueTooLargeError(Exception):
+    """A (max) value did not fit the fetch buffer; read the range again with a larger one."""
+
+
+class Connection:
+    """One open connection."""
+
+    def __init__(self, source: SourceConnection) -> None:
+        self._source = source
+        self._odbc = _open(source)
+
+    def read(
+        self,
+        text: str,
+        parameters: Sequence[str | None] = (),
+        *,
+        large_value_bytes: int = LARGE_VALUE_BYTES_START,
+        concurrently: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Run one query and give its rows as Arrow batches.
+
+        Nanosecond timestamps are fetched in microseconds: the range of datetime2 does not fit
+        nanoseconds. Raises the errors of `translate`, and `ValueTooLargeError`.
+        """
+        if self._source.lock_timeout_ms is not None:
+            text = f"SET LOCK_TIMEOUT {self._source.lock_timeout_ms}; {text}"
+        if self._source.isolation == "snapshot":
+            text = f"SET TRANSACTION ISOLATION LEVEL SNAPSHOT; {text}"
+        try:
+            yield from self._odbc.read_arrow_batches(
+                query=text,
+                parameters=list(parameters) or None,
+                batch_size=ROWS_PER_BATCH_MAX,
+                max_bytes_per_batch=BYTES_PER_BATCH_MAX,
+                max_text_size=large_value_bytes,
+                max_binary_size=large_value_bytes,
+                map_schema=_in_microseconds,
+                fetch_concurrently=concurrently,
+                payload_text_encoding=arrow_odbc.TextEncoding.UTF16,
+            )
+        except arrow_odbc.Error as error:
+            raise translate(error, self._source) from None
+
+    def rows(self, text: str, parameters: Sequence[str | None] = ()) -> list[dict[str, Any]]:
+        """Run one small query and give its rows as dicts."""
+        return [row for batch in self.read(text, parameters) for row in batch.to_pylist()]
+
+
+@contextmanager
+def connect(source: SourceConnection) -> Iterator[Connection]:
+    """Open a connection for a block; transient failures to open are retried."""
+    yield with_retries(lambda: Connection(source))
+
+
+def with_retries(call: Callable[[], T]) -> T:
+    """Make a call again while it fails transiently, with jittered waits; see `ATTEMPTS_MAX`."""
+    retrying = Retrying(
+        stop=stop_after_attempt(ATTEMPTS_MAX),
+        wait=wait_exponential_jitter(initial=1, max=8, jitter=1),
+        retry=retry_if_exception(lambda e: isinstance(e, CdcError) and e.transient),
+        reraise=True,
+    )
+    return retrying(call)
+
+
+def translate(error: arrow_odbc.Error, source: SourceConnection) -> Exception:
+    """The typed error for what ODBC reported; the connection string is never part of it."""
+    raw = error.message()
+    found = _ODBC_ERROR.search(raw)
+    if found is None:
+        if "too large" in raw.lower() or "truncat" in raw.lower():
+            return ValueTooLargeError(raw)
+        return SourceQueryError(_one_line(raw), where=source.name)
+    state, native, message = found.group(1), int(found.group(2)), _one_line(found.group(3))
+    if native in _BUSY_NATIVE or state == "40001":
+        return SourceBusyError(message, where=source.name, hint="Run it again.")
+    if state.startswith("28") or native in (4060, 18456):
+        return LoginRefusedError(
+            message, where=source.name, hint="Check the user, password and database."
+        )
+    if native in (229, 230, 297, 916, 22904):
+        return PermissionMissingError(message, where=source.name, hint=_grant(message, source))
+    if state.startswith("IM") or (state == "01000" and "file not found" in message.lower()):
+        return DriverMissingError(
+            message, where=source.name, hint="Install unixodbc, or set CDC_ODBC_DRIVER to the .so."
+        )
+    if state.startswith("08") or state in ("HYT00", "HYT01"):
+        return SourceUnavailableError(
+            message, where=source.name, hint="Is the server up, and the address right?"
+        )
+    return SourceQueryError(f"{message} (Msg {native})", where=source.name)
+
+
+def _open(source: SourceConnection) -> arrow_odbc.Connection:
+    if source.ca_file:
+        # The driver's OpenSSL takes its trusted certificates from here, at every handshake.
+        os.environ.setdefault("SSL_CERT_FILE", str(Path(source.ca_file).absolute()))
+    text = source.text
+    if not _DRIVER_KEY.search(text):
+        text = f"Driver={{{find_driver()}}};{text}"
+    try:
+        return arrow_odbc.connect(text, login_timeout_sec=source.login_timeout_seconds)
+    except arrow_odbc.Error as error:
+        raise translate(error, source) from None
+
+
+def _grant(message: str, source: SourceConnection) -> str:
+    found = re.search(r"object '([^']+)', database '([^']+)', schema '([^']+)'", message)
+    if not found:
+        return "See README: the login needs SELECT on the table and on its change table."
+    name, database, schema = (part.replace("]", "]]") for part in found.groups())
+    user = source.user.replace("]", "]]")
+    return f"Run in [{database}]: GRANT SELECT ON [{schema}].[{name}] TO [{user}]."
+
+
+def _one_line(message: str) -> str:
+    return _PREFIX.sub("", " ".join(message.split())).strip().rstrip(".")
+
+
+def _in_microseconds(schema: pa.Schema) -> pa.Schema:
+    return pa.schema(
+        [
+            f.with_type(pa.timestamp("us"))
+            if pa.types.is_timestamp(f.type) and f.type.unit == "ns"
+            else f
+            for f in schema
+        ]
+    )

@@ -1,0 +1,196 @@
+"""Every T-SQL text we send, as constants and pure builders.
+
+LSNs cross as text (style 1), names are quoted by `quoted` alone, values are parameters. Nothing
+else is ever put into a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdc_assets.lsn import Lsn
+
+NAME_LENGTH_MAX = 128
+"""SQL Server's limit for an identifier."""
+
+MAX_LSN = "SELECT CONVERT(varchar(22), sys.fn_cdc_get_max_lsn(), 1) AS max_lsn"
+
+MIN_LSN = "SELECT CONVERT(varchar(22), sys.fn_cdc_get_min_lsn(?), 1) AS min_lsn"
+
+SERVER_CLOCK = (
+    "SELECT CONVERT(varchar(27), SYSUTCDATETIME(), 126) AS utc_now,"
+    " DATEPART(tzoffset, SYSDATETIMEOFFSET()) AS utc_offset_minutes"
+)
+
+COMMIT_AT_OR_BELOW = (
+    "SELECT TOP (1) CONVERT(varchar(22), start_lsn, 1) AS lsn,"
+    " CAST(tran_end_time AS datetime2(3)) AS commit_ts"
+    " FROM cdc.lsn_time_mapping WHERE start_lsn <= CONVERT(binary(10), ?, 1)"
+    " ORDER BY start_lsn DESC"
+)
+
+LOG_HOLDS = (
+    "SELECT CASE WHEN EXISTS (SELECT 1 FROM cdc.lsn_time_mapping"
+    " WHERE start_lsn = CONVERT(binary(10), ?, 1)) THEN 1 ELSE 0 END AS holds,"
+    " CASE WHEN EXISTS (SELECT 1 FROM cdc.lsn_time_mapping"
+    " WHERE start_lsn < CONVERT(binary(10), ?, 1)) THEN 1 ELSE 0 END AS holds_older"
+)
+
+# An EXEC cannot be joined or converted, so its rows go through a table variable.
+CAPTURE_INSTANCES = (
+    "SET NOCOUNT ON;"
+    " DECLARE @i TABLE (source_schema sysname NULL, source_table sysname NULL,"
+    " capture_instance sysname NULL, object_id int NULL, source_object_id int NULL,"
+    " start_lsn binary(10) NULL, end_lsn binary(10) NULL, supports_net_changes bit NULL,"
+    " has_drop_pending bit NULL, role_name sysname NULL, index_name sysname NULL,"
+    " filegroup_name sysname NULL, create_date datetime NULL,"
+    " index_column_list nvarchar(max) NULL, captured_column_list nvarchar(max) NULL);"
+    " INSERT INTO @i EXEC sys.sp_cdc_help_change_data_capture;"
+    " SELECT source_schema, source_table, capture_instance, object_id, source_object_id,"
+    " CONVERT(varchar(22), start_lsn, 1) AS start_lsn, create_date, index_column_list FROM @i"
+)
+
+CAPTURED_COLUMNS = "EXEC sys.sp_cdc_get_captured_columns @capture_instance = ?"
+
+SOURCE_COLUMNS = (
+    "SELECT c.name, c.column_id, c.collation_name, c.is_computed FROM sys.columns AS c"
+    " WHERE c.object_id = CAST(? AS int)"
+)
+
+INSTANCES_PER_POLL_MAX = 500
+"""Instances named in one statement; each takes three of SQL Server's 2,100 parameters."""
+
+
+def quoted(name: str) -> str:
+    """An identifier in brackets; raises ValueError for what SQL Server cannot have as a name."""
+    if not name or len(name) > NAME_LENGTH_MAX or "\0" in name:
+        raise ValueError(f"not a SQL Server identifier: {name!r}")
+    return "[" + name.replace("]", "]]") + "]"
+
+
+def change_table(instance: str) -> str:
+    """The change table of a capture instance."""
+    return f"cdc.{quoted(instance + '_CT')}"
+
+
+def source_table(schema: str, table: str) -> str:
+    """A source table."""
+    return f"{quoted(schema)}.{quoted(table)}"
+
+
+def has_changes(instances: Sequence[str]) -> str:
+    """Whether each instance has rows in its (after, up to]; three parameters an instance."""
+    return " UNION ALL ".join(
+        "SELECT CAST(? AS nvarchar(128)) AS instance, CASE WHEN EXISTS (SELECT 1 FROM"
+        f" {change_table(instance)} WHERE [__$start_lsn] > CONVERT(binary(10), ?, 1)"
+        " AND [__$start_lsn] <= CONVERT(binary(10), ?, 1)) THEN 1 ELSE 0 END AS has_rows"
+        for instance in instances
+    )
+
+
+def watermarks(count: int) -> str:
+    """The low watermark of `count` instances; two parameters an instance, its name twice."""
+    return " UNION ALL ".join(
+        ["SELECT CAST(? AS nvarchar(128)) AS instance,"
+         " CONVERT(varchar(22), sys.fn_cdc_get_min_lsn(?), 1) AS min_lsn"] * count
+    )  # fmt: skip
+
+
+_IN_RANGE = (
+    "[__$start_lsn] >= CONVERT(binary(10), ?, 1) AND [__$start_lsn] <= CONVERT(binary(10), ?, 1)"
+)
+
+
+def count_changes(instance: str) -> str:
+    """Rows, first and last commit of a closed range, per operation."""
+    return (
+        "SELECT [__$operation] AS operation, COUNT_BIG(*) AS row_count,"
+        " CONVERT(varchar(22), MIN([__$start_lsn]), 1) AS min_lsn,"
+        " CONVERT(varchar(22), MAX([__$start_lsn]), 1) AS max_lsn"
+        f" FROM {change_table(instance)} WHERE {_IN_RANGE} GROUP BY [__$operation]"
+    )
+
+
+def split_changes(instance: str, tiles: int) -> str:
+    """The last LSN and the rows of each of `tiles` tiles of a closed range, in order."""
+    return (
+        "SELECT CONVERT(varchar(22), MAX(x.[lsn]), 1) AS end_lsn, COUNT_BIG(*) AS row_count"
+        f" FROM (SELECT [__$start_lsn] AS [lsn], NTILE({int(tiles)})"
+        f" OVER (ORDER BY [__$start_lsn]) AS [tile] FROM {change_table(instance)}"
+        f" WHERE {_IN_RANGE}) AS x GROUP BY x.[tile] ORDER BY x.[tile]"
+    )
+
+
+def read_changes(instance: str, columns: Sequence[str], *, include_command_id: bool = True) -> str:
+    """Change rows of a closed range in bronze's names, in the order they happened.
+
+    The change table itself is read: Microsoft's function leaves `__$command_id` out.
+    """
+    command = ["ct.[__$command_id] AS [_command_id]"] if include_command_id else []
+    names = ", ".join(
+        [
+            "CONVERT(varchar(22), ct.[__$start_lsn], 1) AS [_start_lsn]",
+            "CONVERT(varchar(22), ct.[__$seqval], 1) AS [_seqval]",
+            "ct.[__$operation] AS [_operation]",
+            *command,
+            "CAST(m.tran_end_time AS datetime2(3)) AS [_commit_ts]",
+            *(f"ct.{quoted(c)}" for c in columns),
+        ]
+    )
+    order = ", ".join(
+        f"ct.[{c}]"
+        for c in (
+            "__$start_lsn",
+            *(["__$command_id"] if include_command_id else []),
+            "__$seqval",
+            "__$operation",
+        )
+    )
+    return (
+        f"SELECT {names} FROM {change_table(instance)} AS ct"
+        " INNER JOIN cdc.lsn_time_mapping AS m ON m.start_lsn = ct.[__$start_lsn]"
+        " WHERE ct.[__$start_lsn] >= CONVERT(binary(10), ?, 1)"
+        f" AND ct.[__$start_lsn] <= CONVERT(binary(10), ?, 1) ORDER BY {order}"
+    )
+
+
+def closed_range(first: Lsn, last: Lsn) -> tuple[str, str]:
+    """The parameters of a closed range; raises ValueError for an empty one."""
+    if first > last:
+        raise ValueError(f"an empty range must never be read: {first} > {last}")
+    return str(first), str(last)
+
+
+def key_extent(schema: str, table: str, key: str) -> str:
+    """The smallest and largest value of an integer key, as bigint."""
+    k = quoted(key)
+    return (
+        f"SELECT CAST(MIN({k}) AS bigint) AS low, CAST(MAX({k}) AS bigint) AS high"
+        f" FROM {source_table(schema, table)}"
+    )
+
+
+def read_table(schema: str, table: str, columns: Sequence[str], where: str = "") -> str:
+    """Current rows of a source table."""
+    names = ", ".join(quoted(c) for c in columns)
+    condition = f" WHERE {where}" if where else ""
+    return f"SELECT {names} FROM {source_table(schema, table)}{condition}"
+
+
+def integer_range(key: str, sql_type: str, *, first: bool, last: bool) -> str:
+    """The condition of one range of an integer key; a parameter per closed end, in order.
+
+    The ends are open, since rows outside arrive while the ranges are read; the first also takes
+    NULL keys.
+    """
+    if sql_type not in ("tinyint", "smallint", "int", "bigint"):
+        raise ValueError(f"not an integer type: {sql_type}")
+    k = quoted(key)
+    # bigint, not the column's type: a bound may lie just outside a tinyint's range.
+    low = f"{k} >= CAST(? AS bigint)"
+    high = f"{k} < CAST(? AS bigint)"
+    if first and last:
+        return ""
+    if first:
+        return f"({high} OR {k} IS NULL)"
+    return low if last else f"{low} AND {high}"

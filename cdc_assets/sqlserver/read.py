@@ -1,0 +1,131 @@
+"""Reading one planned range: the same code in a thread of the run and in a Spark task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc_assets.contract import Column
+from cdc_assets.errors import DataLossError
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.plans import Guard, ReadRange
+from cdc_assets.sqlserver import queries
+from cdc_assets.sqlserver.connection import (
+    LARGE_VALUE_BYTES_MAX,
+    LARGE_VALUE_BYTES_START,
+    Connection,
+    SourceConnection,
+    connect,
+)
+from cdc_assets.sqlserver.types import arrow_type, cast_column
+
+COMMIT_TS = "_commit_ts"
+
+
+def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
+    """The Arrow schema of declared columns, all nullable."""
+    return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
+
+
+def read_range(
+    source: SourceConnection,
+    planned: ReadRange,
+    columns: tuple[Column, ...],
+    *,
+    large_value_bytes: int = LARGE_VALUE_BYTES_START,
+) -> Iterator[pa.RecordBatch]:
+    """Read one range on a connection of its own, as batches of exactly `columns`.
+
+    Raises `DataLossError` after the last batch when the guard finds that cleanup passed the
+    range, or when it gave another number of rows than was counted: the caller commits nothing
+    before the iterator has ended. Raises `ValueTooLargeError` for a (max) value that needs a
+    larger buffer (`next_large_value_bytes`).
+    """
+    shape = _Shape(columns, planned)
+    count = 0
+    with connect(source) as connection:
+        batches = connection.read(
+            planned.text,
+            planned.parameters,
+            large_value_bytes=large_value_bytes,
+            concurrently=True,
+        )
+        for batch in batches:
+            count += batch.num_rows
+            yield shape.fit(batch)
+        if planned.guard is not None:
+            check_guard(connection, planned.guard, where=source.name)
+    if planned.rows is not None and count != planned.rows:
+        raise DataLossError(
+            f"a range of {planned.rows} rows gave {count}",
+            where=source.name,
+            hint="Changes vanished while they were read; run again to see how far cleanup went.",
+        )
+
+
+def next_large_value_bytes(current: int) -> int | None:
+    """The next buffer to try for a value that did not fit, or None at the limit."""
+    return min(current * 8, LARGE_VALUE_BYTES_MAX) if current < LARGE_VALUE_BYTES_MAX else None
+
+
+def check_guard(connection: Connection, guard: Guard, *, where: str) -> None:
+    """Raise `DataLossError` when cleanup has passed the first LSN a read needed."""
+    row = connection.rows(queries.MIN_LSN, [guard.instance])[0]
+    watermark = Lsn.parse_optional(row["min_lsn"]) or guard.start_lsn
+    if watermark is not None and watermark > guard.first_lsn:
+        raise DataLossError(
+            f"cleanup removed changes of {guard.instance} up to {watermark} while they were read"
+            f" from {guard.first_lsn}",
+            where=where,
+            hint="Take a new snapshot of the table, and lengthen the CDC retention.",
+        )
+
+
+@dataclass(slots=True)
+class _Shape:
+    """Fits batches to the declared columns; remembers the latest commit time along the way."""
+
+    columns: tuple[Column, ...]
+    planned: ReadRange
+    floor: datetime | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.floor = self.planned.commit_ts_floor
+
+    def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        given = dict(zip(batch.schema.names, batch.columns, strict=True))
+        constants = dict(self.planned.constants)
+        arrays = []
+        for column in self.columns:
+            if column.name in given:
+                array = cast_column(given[column.name], column.type)
+                if column.name == COMMIT_TS:
+                    array = self._commit_times(array)
+            else:
+                array = _constant(constants.get(column.name), column.type, batch.num_rows)
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self.columns))
+
+    def _commit_times(self, local: pa.Array) -> pa.Array:
+        offset = pa.scalar(timedelta(minutes=self.planned.utc_offset_minutes), pa.duration("us"))
+        times = pc.subtract(local, offset)
+        if self.floor is not None:
+            times = pc.max_element_wise(times, pa.scalar(self.floor, pa.timestamp("us")))
+        if len(times) == 0:
+            return times
+        # Rows come in LSN order, so a running maximum keeps times from going back.
+        micros = pc.cumulative_max(times.cast(pa.int64()))
+        times = micros.cast(pa.timestamp("us"))
+        self.floor = times[-1].as_py()
+        return times
+
+
+def _constant(value: str | None, type_text: str, rows: int) -> pa.Array:
+    target = arrow_type(type_text)
+    if value is None:
+        return pa.nulls(rows, target)
+    return pa.repeat(pa.scalar(value).cast(target), rows)
