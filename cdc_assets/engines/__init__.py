@@ -1,0 +1,1 @@
+"""Where the heavy work happens: two engines behind one door."""

@@ -1,0 +1,1 @@
+"""The Delta tables, through delta-rs: opening, facts, control, and what bronze's log says."""

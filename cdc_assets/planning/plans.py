@@ -72,7 +72,11 @@ class AppendPlan:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """What an append did. `committed` is False where the version was there already."""
+    """What an append did.
+
+    `committed` is False where the version was there already, and where there were no rows: an
+    empty table's snapshot makes no commit.
+    """
 
     committed: bool
     rows: int = 0

@@ -1,0 +1,267 @@
+"""The engine of one machine: arrow-odbc reads, delta-rs writes, in the run's own process."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from cdc_assets.contract import Column
+from cdc_assets.errors import UnsupportedColumnError
+from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
+from cdc_assets.planning.merging import key_bounds, quoted
+from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
+from cdc_assets.sqlserver.connection import (
+    LARGE_VALUE_BYTES_START,
+    SourceConnection,
+    ValueTooLargeError,
+)
+from cdc_assets.sqlserver.read import arrow_schema, next_large_value_bytes, read_range
+
+BATCHES_WAITING_MAX = 4
+"""Batches that wait for the writer while several connections read; bounds the memory."""
+
+
+class ArrowEngine:
+    """See `engines.door.Engine`."""
+
+    name = "arrow"
+
+    def __init__(self, source: SourceConnection, options: StorageOptions) -> None:
+        self._source = source
+        self._options = dict(options)
+
+    def append(self, plan: AppendPlan) -> AppendResult:
+        """Read the plan's ranges, several at a time, and stream them into one commit."""
+        return retry_conflicts(lambda: self._append_once(plan), where=plan.table)
+
+    def _append_once(self, plan: AppendPlan) -> AppendResult:
+        table = DeltaTable(plan.uri, storage_options=self._options)
+        done = table.transaction_version(plan.tag.app_id)
+        if done is not None and done >= plan.tag.version:
+            return AppendResult(committed=False)
+        large_value_bytes = LARGE_VALUE_BYTES_START
+        while True:
+            reading = _Reading(self._source, plan, large_value_bytes)
+            try:
+                return _write(table, plan, reading)
+            except ValueTooLargeError:
+                larger = next_large_value_bytes(large_value_bytes)
+                if larger is None:
+                    raise UnsupportedColumnError(
+                        f"a value is larger than {large_value_bytes} bytes",
+                        where=plan.table,
+                        hint="Leave its column out: list the other columns under `columns`.",
+                    ) from None
+                large_value_bytes = larger
+
+    def apply(self, plan: ApplyPlan) -> ApplyResult:
+        """Rank with DataFusion, MERGE with delta-rs."""
+        silver = DeltaTable(plan.silver_uri, storage_options=self._options)
+        if (silver.transaction_version(plan.tag.app_id) or 0) != plan.tag.version - 1:
+            return ApplyResult(overtaken=True)
+        bronze = DeltaTable(
+            plan.bronze_uri, version=plan.bronze_version, storage_options=self._options
+        )
+        ranked = query(plan.texts.ranking, bronze=bronze)
+        try:
+            metrics = _merge(silver, plan, ranked)
+            if not metrics.changed:
+                _commit_nothing(silver, plan)
+        except CommitFailedError:
+            return ApplyResult(overtaken=True)
+        return ApplyResult(
+            overtaken=False,
+            version=silver.version(),
+            upserted=metrics.upserted,
+            deleted=metrics.deleted,
+        )
+
+
+def _write(table: DeltaTable, plan: AppendPlan, reading: _Reading) -> AppendResult:
+    started = time.monotonic()
+    batches = reading.batches()
+    try:
+        first = next(batches, None)
+        if first is None:
+            return AppendResult(committed=False)
+        rows = _then(first, batches)
+        known = {f.name for f in table.schema().fields}
+        new_columns = any(column.name not in known for column in plan.columns)
+        write_deltalake(
+            table,
+            pa.RecordBatchReader.from_batches(arrow_schema(plan.columns), rows),
+            mode="append",
+            schema_mode="merge" if new_columns else None,
+            commit_properties=_properties(plan.tag),
+        )
+    except Exception:
+        # An error of the source crosses delta-rs as text; the original says what to do.
+        if reading.error is not None:
+            raise reading.error from None
+        raise
+    finally:
+        batches.close()
+    return AppendResult(True, reading.rows, time.monotonic() - started, reading.bytes / 1e6)
+
+
+def _then(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One attempt to read all ranges of a plan; counts what passes and keeps the first error."""
+
+    source: SourceConnection
+    plan: AppendPlan
+    large_value_bytes: int
+    rows: int = 0
+    bytes: int = 0
+    error: Exception | None = None
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Non-empty batches of all ranges, in no order between ranges."""
+        several = len(self.plan.ranges) > 1
+        try:
+            for batch in self._concurrent() if several else self._range(0):
+                if batch.num_rows:
+                    self.rows += batch.num_rows
+                    self.bytes += batch.nbytes
+                    yield batch
+        except Exception as error:
+            self.error = self.error or error
+            raise
+        finally:
+            self._stop.set()
+
+    def _range(self, index: int) -> Iterator[pa.RecordBatch]:
+        return read_range(
+            self.source,
+            self.plan.ranges[index],
+            self.plan.columns,
+            large_value_bytes=self.large_value_bytes,
+        )
+
+    def _concurrent(self) -> Iterator[pa.RecordBatch]:
+        waiting: queue.Queue[pa.RecordBatch | Exception | None] = queue.Queue(BATCHES_WAITING_MAX)
+
+        def offer(item: pa.RecordBatch | Exception | None) -> None:
+            while not self._stop.is_set():
+                try:
+                    return waiting.put(item, timeout=0.1)
+                except queue.Full:
+                    continue
+
+        def read(index: int) -> None:
+            try:
+                for batch in self._range(index):
+                    offer(batch)
+                    if self._stop.is_set():
+                        return
+                offer(None)
+            except Exception as error:  # noqa: BLE001 - handed to the consumer
+                offer(error)
+
+        threads = [
+            threading.Thread(target=read, args=(i,), name=f"read-{self.plan.table}-{i}")
+            for i in range(len(self.plan.ranges))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            running = len(threads)
+            while running:
+                item = waiting.get()
+                if isinstance(item, Exception):
+                    raise item
+                if item is None:
+                    running -= 1
+                else:
+                    yield item
+        finally:
+            self._stop.set()
+            for thread in threads:
+                thread.join()
+
+
+@dataclass(frozen=True, slots=True)
+class _Metrics:
+    changed: bool
+    upserted: int
+    deleted: int
+
+
+def _merge(silver: DeltaTable, plan: ApplyPlan, ranked: pa.Table) -> _Metrics:
+    known = {f.name for f in silver.schema().fields}
+    every = {quoted(c.name): f"s.{quoted(c.name)}" for c in plan.columns}
+    before = silver.version()
+    texts = plan.texts
+    merger = (
+        silver.merge(
+            ranked,
+            _with_bounds(plan, ranked),
+            source_alias="s",
+            target_alias="t",
+            merge_schema=any(c.name not in known for c in plan.columns),
+            streamed_exec=False,
+            commit_properties=_properties(plan.tag, retries=0),
+        )
+        .when_matched_delete(f"{texts.newer} AND {texts.is_delete}")
+        .when_matched_update(every, f"{texts.newer} AND {texts.is_upsert}")
+        .when_not_matched_insert(every, texts.is_upsert)
+    )
+    if plan.rebuild:
+        merger = merger.when_not_matched_by_source_delete()
+    found = merger.execute()
+    return _Metrics(
+        changed=silver.version() != before,
+        upserted=found["num_target_rows_inserted"] + found["num_target_rows_updated"],
+        deleted=found["num_target_rows_deleted"],
+    )
+
+
+def _with_bounds(plan: ApplyPlan, ranked: pa.Table) -> str:
+    """The match condition with the source's key bounds, so that file statistics prune.
+
+    A rebuild looks at every target row, so there is nothing to prune.
+    """
+    if plan.rebuild or ranked.num_rows == 0:
+        return plan.texts.matched
+    types = {column.name: column for column in plan.columns}
+    bounds = [_bounds(types[key], ranked[key]) for key in plan.keys]
+    return " AND ".join([plan.texts.matched, *(b for b in bounds if b)])
+
+
+def _bounds(key: Column, values: pa.ChunkedArray) -> str | None:
+    extent = pc.min_max(values).as_py()
+    if extent["min"] is None:
+        return None
+    return key_bounds(key, extent["min"], extent["max"], values.null_count > 0)
+
+
+def _commit_nothing(silver: DeltaTable, plan: ApplyPlan) -> None:
+    """Carry the transaction where the MERGE changed nothing: delta-rs then commits nothing."""
+    write_deltalake(
+        silver,
+        arrow_schema(plan.columns).empty_table(),
+        mode="append",
+        commit_properties=_properties(plan.tag, retries=0),
+    )
+
+
+def _properties(tag: CommitTag, retries: int | None = None) -> CommitProperties:
+    return CommitProperties(
+        custom_metadata={"userMetadata": tag.user_metadata},
+        max_commit_retries=retries,
+        app_transactions=[Transaction(tag.app_id, tag.version)],
+    )

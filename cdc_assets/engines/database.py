@@ -1,0 +1,70 @@
+"""All that a run needs of one database: settings, names, source, lake and engines."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cdc_assets.engines.arrow import ArrowEngine
+from cdc_assets.lake.lake import Lake
+from cdc_assets.names import DatabaseName, TableName
+from cdc_assets.planning.plans import EngineChoice
+from cdc_assets.settings import DatabaseSettings, EngineName
+from cdc_assets.settings.load import connection_text
+from cdc_assets.sqlserver.connection import SourceConnection
+
+if TYPE_CHECKING:
+    from cdc_assets.engines.door import Engine
+
+
+@dataclass(frozen=True)
+class Database:
+    """The clients of one database; nothing in it could be lost in a crash."""
+
+    name: DatabaseName
+    settings: DatabaseSettings
+    lake: Lake
+
+    @classmethod
+    def of(cls, key: str, settings: DatabaseSettings) -> Database:
+        """The database of these settings; opens nothing."""
+        name = DatabaseName(key, settings.lake)
+        return cls(name, settings, Lake(name, settings.storage_options))
+
+    @functools.cached_property
+    def source(self) -> SourceConnection:
+        """How to reach the server; raises `SettingsError` when its file is not there."""
+        return SourceConnection(
+            name=self.name.key,
+            text=connection_text(self.settings, where=self.name.key),
+            ca_file=self.settings.ca_file,
+            lock_timeout_ms=self.settings.lock_timeout_ms,
+            isolation=self.settings.isolation,
+        )
+
+    def table(self, key: str) -> TableName:
+        """The names of one of its tables."""
+        return self.name.table(key)
+
+    def choose(self, table: str) -> EngineChoice:
+        """Which engine works on a table, and why."""
+        wanted = self.settings.engine_of(table)
+        if wanted is EngineName.AUTO:
+            return EngineChoice(EngineName.ARROW, "auto: one machine")
+        return EngineChoice(wanted, "settings")
+
+    def engine(self, choice: EngineChoice) -> Engine:
+        """The engine itself; Spark starts when a plan first needs it."""
+        return self._spark if choice.name == EngineName.SPARK else self._arrow
+
+    @functools.cached_property
+    def _arrow(self) -> Engine:
+        return ArrowEngine(self.source, self.settings.storage_options)
+
+    @functools.cached_property
+    def _spark(self) -> Engine:
+        # Late: pyspark is an extra, and importing it costs what most runs never need.
+        from cdc_assets.engines.spark.engine import SparkEngine  # noqa: PLC0415
+
+        return SparkEngine(self.source, self.settings.spark, self.settings.storage_options)

@@ -1,0 +1,81 @@
+"""What a bronze table and its log say: its change commits, its snapshot rows, its head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deltalake import DeltaTable
+
+from cdc_assets.lake.tables import query
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.merging import lsn_literal
+from cdc_assets.planning.records import ChangeCommit
+
+_HISTORY_STEP = 20
+
+
+def change_commits(table: DeltaTable, app_id: str, above: int | None) -> list[ChangeCommit]:
+    """The change commits with a version above `above` that the log still tells of, oldest first.
+
+    With `above` None only the newest one: enough to know the position.
+    """
+    newest = table.transaction_version(app_id)
+    if newest is None or (above is not None and newest <= above):
+        return []
+    found: dict[int, ChangeCommit] = {}
+    limit = _HISTORY_STEP
+    while True:
+        history = table.history(limit)
+        for entry in history:
+            commit = ChangeCommit.from_json(entry.get("userMetadata"))
+            if commit is not None and commit.app_id == app_id:
+                found[commit.batch_id] = commit
+        done = (
+            newest in found if above is None else (above + 1 in found or min(found, default=0) == 0)
+        )
+        if done or len(history) < limit:
+            break
+        limit *= 4
+    if above is None:
+        return [found[newest]] if newest in found else []
+    return [found[version] for version in sorted(found) if version > above]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest change above a position: its LSN, and how many rows there are."""
+
+    lsn: Lsn | None
+    rows: int
+
+
+def head_above(table: DeltaTable, position: Lsn) -> Head:
+    """What bronze holds above a position; files at or below it are skipped by statistics."""
+    row = query(
+        "SELECT max(`_start_lsn`) AS lsn, count(*) AS n FROM bronze"
+        f" WHERE `_operation` <> 0 AND `_start_lsn` > {lsn_literal(position)}",
+        bronze=table,
+    ).to_pylist()[0]
+    return Head(Lsn.parse_optional(row["lsn"]), row["n"])
+
+
+def newest_whole_snapshot(table: DeltaTable, above: Lsn | None) -> Lsn | None:
+    """The newest whole snapshot whose rows stand in bronze, above a known one."""
+    floor = f" AND `_start_lsn` > {lsn_literal(above)}" if above else ""
+    row = query(
+        "SELECT max(coalesce(`_snapshot`, `_start_lsn`)) AS lsn FROM bronze"
+        f" WHERE `_operation` = 0 AND `_chunk` IS NULL{floor}",
+        bronze=table,
+    ).to_pylist()[0]
+    return Lsn.parse_optional(row["lsn"])
+
+
+def snapshot_rows(table: DeltaTable, snapshot: Lsn) -> int:
+    """How many rows of a whole snapshot bronze holds."""
+    s = lsn_literal(snapshot)
+    row = query(
+        f"SELECT count(*) AS n FROM bronze WHERE `_operation` = 0 AND `_start_lsn` = {s}"
+        f" AND coalesce(`_snapshot`, `_start_lsn`) = {s}",
+        bronze=table,
+    ).to_pylist()[0]
+    return int(row["n"])

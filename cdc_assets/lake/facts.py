@@ -1,0 +1,131 @@
+"""The facts table: append-only rows, each transaction written once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from cdc_assets.contract import FACTS
+from cdc_assets.lake.tables import (
+    StorageOptions,
+    ensure_table,
+    open_table,
+    query,
+    retry_conflicts,
+)
+from cdc_assets.planning.records import FactsRow
+
+_NAMES = tuple(f.name for f in fields(FactsRow))
+
+
+@dataclass(frozen=True, slots=True)
+class FactsEntry:
+    """Rows that belong to one transaction; without an `app_id` they are written as they come."""
+
+    rows: tuple[FactsRow, ...]
+    app_id: str | None = None
+    version: int = 0
+
+
+class Facts:
+    """The facts table of one database."""
+
+    def __init__(self, uri: str, options: StorageOptions) -> None:
+        self._uri = uri
+        self._options = options
+
+    def append(self, entries: Sequence[FactsEntry]) -> tuple[FactsEntry, ...]:
+        """Write the entries whose transaction is not recorded yet, in one commit.
+
+        Gives those that were written; delta-rs skips nothing by itself, so a lost conflict is
+        looked at afresh.
+        """
+        if not entries:
+            return ()
+        return retry_conflicts(lambda: self._append_once(entries), where=self._uri)
+
+    def _append_once(self, entries: Sequence[FactsEntry]) -> tuple[FactsEntry, ...]:
+        table = ensure_table(self._uri, FACTS, self._options)
+        new = tuple(e for e in entries if e.app_id is None or not _recorded(table, e))
+        rows = [row for entry in new for row in entry.rows]
+        if not rows:
+            return ()
+        write_deltalake(
+            table,
+            _to_arrow(table, rows),
+            mode="append",
+            commit_properties=CommitProperties(
+                # A conflict must come back to us: another writer may have written the same.
+                max_commit_retries=0,
+                app_transactions=[
+                    Transaction(e.app_id, e.version) for e in new if e.app_id is not None
+                ],
+            ),
+        )
+        return new
+
+    def version_of(self, app_id: str) -> int | None:
+        """The last version of a transaction id."""
+        table = open_table(self._uri, FACTS, self._options)
+        return None if table is None else table.transaction_version(app_id)
+
+    def events(self) -> list[FactsRow]:
+        """Every event row, oldest first."""
+        return self._rows("event IS NOT NULL")
+
+    def batches(self, target: str) -> list[FactsRow]:
+        """Every batch row of one table, oldest first."""
+        literal = target.replace("'", "''")
+        return self._rows(f"event IS NULL AND target = '{literal}'")
+
+    def newest_changes(self, above: str | None = None) -> dict[str, str]:
+        """The largest change LSN per target; those at or below `above` may be left out."""
+        table = open_table(self._uri, FACTS, self._options)
+        if table is None:
+            return {}
+        floor = f" AND max_lsn > '{above}'" if above else ""
+        found = query(
+            "SELECT target, max(max_lsn) AS lsn FROM facts"
+            f" WHERE event IS NULL AND rows > 0{floor} GROUP BY target",
+            facts=table,
+        )
+        return {row["target"]: row["lsn"] for row in found.to_pylist()}
+
+    def newest_rows(self) -> dict[str, FactsRow]:
+        """The newest batch row per target, quiet rows among them."""
+        names = ", ".join(f"`{name}`" for name in _NAMES)
+        return {
+            row.target or "": row
+            for row in self._select(
+                f"SELECT {names} FROM (SELECT *, row_number() OVER (PARTITION BY target"
+                " ORDER BY written_at DESC NULLS LAST) AS rank FROM facts"
+                " WHERE event IS NULL) WHERE rank = 1"
+            )
+        }
+
+    def _rows(self, where: str) -> list[FactsRow]:
+        names = ", ".join(f"`{name}`" for name in _NAMES)
+        return self._select(
+            f"SELECT {names} FROM facts WHERE {where} ORDER BY written_at NULLS FIRST"
+        )
+
+    def _select(self, sql: str) -> list[FactsRow]:
+        table = open_table(self._uri, FACTS, self._options)
+        if table is None:
+            return []
+        return [FactsRow(**row) for row in query(sql, facts=table).to_pylist()]
+
+
+def _recorded(table: DeltaTable, entry: FactsEntry) -> bool:
+    version = table.transaction_version(entry.app_id or "")
+    return version is not None and version >= entry.version
+
+
+def _to_arrow(table: DeltaTable, rows: Sequence[FactsRow]) -> pa.Table:
+    schema = pa.schema(table.schema().to_arrow())
+    data: dict[str, list[Any]] = {n: [getattr(row, n) for row in rows] for n in _NAMES}
+    return pa.table(data, schema=pa.schema([schema.field(name) for name in _NAMES]))

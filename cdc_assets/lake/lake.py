@@ -1,0 +1,36 @@
+"""One database's corner of the lake: its bookkeeping tables, and its bronze and silver."""
+
+from __future__ import annotations
+
+from deltalake import DeltaTable
+
+from cdc_assets.contract import BRONZE, SILVER, Column
+from cdc_assets.lake.control import Control
+from cdc_assets.lake.facts import Facts
+from cdc_assets.lake.tables import StorageOptions, ensure_table, open_table
+from cdc_assets.names import DatabaseName, TableName
+
+
+class Lake:
+    """The Delta client of one database."""
+
+    def __init__(self, name: DatabaseName, options: StorageOptions) -> None:
+        self.options = options
+        self.facts = Facts(name.facts_uri, options)
+        self.control = Control(name.control_uri, options)
+
+    def bronze(self, table: TableName) -> DeltaTable | None:
+        """A table's bronze, or None."""
+        return open_table(table.bronze_uri, BRONZE, self.options)
+
+    def ensure_bronze(self, table: TableName, columns: tuple[Column, ...]) -> DeltaTable:
+        """A table's bronze, created with these columns where it is missing."""
+        return ensure_table(table.bronze_uri, BRONZE, self.options, columns)
+
+    def silver(self, table: TableName) -> DeltaTable | None:
+        """A table's silver, or None."""
+        return open_table(table.silver_uri, SILVER, self.options)
+
+    def ensure_silver(self, table: TableName, columns: tuple[Column, ...]) -> DeltaTable:
+        """A table's silver, created with these columns where it is missing."""
+        return ensure_table(table.silver_uri, SILVER, self.options, columns)

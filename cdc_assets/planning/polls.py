@@ -1,0 +1,89 @@
+"""What one poll of a database saw, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from cdc_assets.errors import CaptureInstanceUnknownError
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.records import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureInstance:
+    """A capture instance as the server lists it for this login."""
+
+    identity: Identity
+    schema: str
+    table: str
+    start_lsn: Lsn
+    index_columns: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.identity.instance_name
+
+
+@dataclass(frozen=True, slots=True)
+class ServerClock:
+    """The server's clock: now in UTC, and how far its local time is ahead of that."""
+
+    utc_now: datetime
+    utc_offset_minutes: int
+
+    def to_utc(self, local: datetime) -> datetime:
+        """A local time of the server's in UTC."""
+        return local - timedelta(minutes=self.utc_offset_minutes)
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """One look at a database, in the order that makes it safe.
+
+    `instances` and `watermarks` were read after `has_rows`: a purged range reads as empty, and
+    cleanup moves the watermark before it deletes.
+    """
+
+    clock: ServerClock
+    max: Offset | None
+    instances: Mapping[str, CaptureInstance]
+    has_rows: Mapping[str, bool] = field(default_factory=dict)
+    watermarks: Mapping[str, Lsn | None] = field(default_factory=dict)
+    rtt_ms: float = 0.0
+
+    @property
+    def capture_lag_seconds(self) -> float | None:
+        """How long ago the last commit that capture has processed was made."""
+        if self.max is None:
+            return None
+        return max(0.0, (self.clock.utc_now - self.max.commit_ts).total_seconds())
+
+
+def find_instance(
+    instances: Mapping[str, CaptureInstance], name: str, *, where: str
+) -> CaptureInstance:
+    """The instance of that name: exactly, else ignoring case.
+
+    Raises `CaptureInstanceUnknownError` for none, and for two that differ only in case.
+    """
+    if name in instances:
+        return instances[name]
+    alike = [i for key, i in instances.items() if key.lower() == name.lower()]
+    if len(alike) == 1:
+        return alike[0]
+    if alike:
+        names = " and ".join(i.name for i in alike)
+        raise CaptureInstanceUnknownError(
+            f"{name} may mean {names}", where=where, hint="Write the name exactly."
+        )
+    known = ", ".join(sorted(instances)[:10]) or "none"
+    raise CaptureInstanceUnknownError(
+        f"the database has no capture instance {name} that this login may see",
+        where=where,
+        hint=f"It sees: {known}. Enable CDC on the table, GRANT SELECT on it and on its change"
+        " table, or set `capture_instance`.",
+    )

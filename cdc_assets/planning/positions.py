@@ -1,0 +1,78 @@
+"""Where a table stands and whether it can go on from there.
+
+The rules are Microsoft's for CDC (`sys.fn_cdc_get_min_lsn`, cleanup), and the seed's: L0 is
+recorded before the read and the changes start at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cdc_assets.errors import CaptureNotReadyError, DataLossError, HistoryChangedError
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.polls import CaptureInstance, Poll
+from cdc_assets.planning.records import Identity
+
+
+def furthest(candidates: Iterable[Offset | None]) -> Offset | None:
+    """The position among what control, bronze and the snapshots say: the largest LSN."""
+    known = [offset for offset in candidates if offset is not None]
+    return max(known, key=lambda offset: (offset.lsn, offset.commit_ts), default=None)
+
+
+def first_snapshot_offset(poll: Poll, instance: CaptureInstance) -> Lsn:
+    """The LSN to stamp a snapshot with: every commit up to it is in the table already.
+
+    Capture may not have reached a new instance yet, so its first LSN less one stands in. With
+    max_lsn NULL and the instance's start known, a snapshot is possible all the same.
+    """
+    before_start = instance.start_lsn.previous()
+    return before_start if poll.max is None else max(poll.max.lsn, before_start)
+
+
+def readable_end(poll: Poll, *, where: str) -> Offset:
+    """How far capture has come; raises `CaptureNotReadyError` where it never ran."""
+    if poll.max is None:
+        raise CaptureNotReadyError(
+            "capture has not run yet (max_lsn is NULL)",
+            where=where,
+            hint="Is SQL Server Agent running, and the capture job started? Changes wait.",
+        )
+    return poll.max
+
+
+def check_continues(
+    position: Offset,
+    known_identity: Identity | None,
+    instance: CaptureInstance,
+    poll: Poll,
+    *,
+    where: str,
+) -> None:
+    """Raise when the changes after `position` cannot all be there.
+
+    `DataLossError`: the next LSN needed is below the low watermark (equal is fine), or the
+    instance is another one. `HistoryChangedError`: the position lies in no log of this server.
+    """
+    if known_identity is not None and known_identity != instance.identity:
+        raise DataLossError(
+            f"capture instance {instance.name} was re-created on {instance.identity.created_at}",
+            where=where,
+            hint="Changes in between were not captured: take a new snapshot of the table.",
+        )
+    newest = max(lsn for lsn in (poll.max and poll.max.lsn, instance.start_lsn.previous()) if lsn)
+    if position.lsn > newest:
+        raise HistoryChangedError(
+            f"the position {position.lsn} is above the newest LSN {newest}",
+            where=where,
+            hint="The database was restored or failed over: start the table anew.",
+        )
+    watermark = poll.watermarks.get(instance.name) or instance.start_lsn
+    if position.lsn.next() < watermark:
+        raise DataLossError(
+            f"changes from {position.lsn.next()} to {watermark} were removed by cleanup"
+            " before they were read",
+            where=where,
+            hint="Take a new snapshot of the table, and lengthen the CDC retention.",
+        )

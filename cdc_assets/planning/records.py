@@ -1,0 +1,226 @@
+"""The rows of our bookkeeping tables and the payloads in bronze's commits, as values.
+
+Field names are the contract's column names; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
+from typing import Any
+
+from cdc_assets.contract import Event
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.offsets import Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What makes a capture instance this one; `start_lsn` is left out, since cleanup moves it."""
+
+    source_object_id: int
+    change_object_id: int
+    instance_name: str
+    created_at: datetime
+
+    def to_dict(self) -> dict[str, Any]:
+        """For an event's detail."""
+        return {**asdict(self), "created_at": self.created_at.isoformat()}
+
+
+@dataclass(frozen=True, slots=True)
+class FactsRow:
+    """One row of the facts."""
+
+    app_id: str | None = None
+    batch_id: int | None = None
+    target: str | None = None
+    rows: int | None = None
+    min_lsn: str | None = None
+    max_lsn: str | None = None
+    min_commit_ts: datetime | None = None
+    max_commit_ts: datetime | None = None
+    deletes: int | None = None
+    inserts: int | None = None
+    updates: int | None = None
+    started_at: datetime | None = None
+    duration_ms: int | None = None
+    written_at: datetime | None = None
+    end_lsn: str | None = None
+    end_commit_ts: datetime | None = None
+    source_rtt_ms: float | None = None
+    read_seconds: float | None = None
+    read_mb: float | None = None
+    network_wait_ms: int | None = None
+    retention_watermark_ts: datetime | None = None
+    retention_headroom_hours: float | None = None
+    source_max_commit_ts: datetime | None = None
+    capture_lag_seconds: float | None = None
+    ingestion_lag_seconds: float | None = None
+    event: str | None = None
+    detail: str | None = None
+    lost_from_ts: datetime | None = None
+    lost_to_ts: datetime | None = None
+    engine: str | None = None
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The event's detail, read."""
+        return json.loads(self.detail) if self.detail else {}
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRow:
+    """One row of the control table."""
+
+    table_name: str
+    finalized_until: datetime | None = None
+    end_lsn: str | None = None
+    end_commit_ts: datetime | None = None
+    updated_at: datetime | None = None
+    source_object_id: int | None = None
+    change_object_id: int | None = None
+    instance_name: str | None = None
+    instance_created_at: datetime | None = None
+    table_id: str | None = None
+    changed_lsn: str | None = None
+    applied_lsn: str | None = None
+    snapshot_lsn: str | None = None
+    open_snapshot_lsn: str | None = None
+    snapshot_wave: int | None = None
+    verdict_version: int | None = None
+
+    @property
+    def end(self) -> Offset | None:
+        """How far the table was processed."""
+        if self.end_lsn is None or self.end_commit_ts is None:
+            return None
+        return Offset(Lsn.parse(self.end_lsn), self.end_commit_ts)
+
+    @property
+    def identity(self) -> Identity | None:
+        """The capture instance last read."""
+        if (
+            self.source_object_id is None
+            or self.change_object_id is None
+            or self.instance_name is None
+            or self.instance_created_at is None
+        ):
+            return None
+        return Identity(
+            self.source_object_id,
+            self.change_object_id,
+            self.instance_name,
+            self.instance_created_at,
+        )
+
+    def without_position(self) -> ControlRow:
+        """The row of a silver table that stands for none: rebuilt from scratch next time."""
+        return ControlRow(self.table_name, updated_at=self.updated_at)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCounts:
+    """What a closed range of a change table holds, as the server counted it."""
+
+    rows: int
+    deletes: int
+    inserts: int
+    updates: int
+    min_lsn: Lsn
+    max_lsn: Lsn
+    min_commit_ts: datetime
+    max_commit_ts: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCommit:
+    """A batch as bronze's commit records it: the range it covers and what it holds."""
+
+    app_id: str
+    batch_id: int
+    target: str
+    start: Offset
+    end: Offset
+    counts: ChangeCounts
+    engine: str
+
+    def to_json(self) -> str:
+        """The commit's `userMetadata`."""
+        counts = {
+            **asdict(self.counts),
+            "min_lsn": str(self.counts.min_lsn),
+            "max_lsn": str(self.counts.max_lsn),
+            "min_commit_ts": self.counts.min_commit_ts.isoformat(),
+            "max_commit_ts": self.counts.max_commit_ts.isoformat(),
+        }
+        return json.dumps(
+            {
+                "app_id": self.app_id,
+                "batch_id": self.batch_id,
+                "target": self.target,
+                "start": self.start.to_dict(),
+                "end": self.end.to_dict(),
+                "facts": counts,
+                "events": [],
+                "engine": self.engine,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str | None) -> ChangeCommit | None:
+        """Read a `userMetadata` back; None where the commit is not a batch of ours."""
+        try:
+            value = json.loads(text or "")
+            facts = dict(value["facts"])
+            for key in ("min_lsn", "max_lsn"):
+                facts[key] = Lsn.parse(facts[key])
+            for key in ("min_commit_ts", "max_commit_ts"):
+                facts[key] = datetime.fromisoformat(facts[key])
+            return cls(
+                app_id=value["app_id"],
+                batch_id=value["batch_id"],
+                target=value["target"],
+                start=Offset.from_dict(value["start"]),
+                end=Offset.from_dict(value["end"]),
+                counts=ChangeCounts(**{f.name: facts[f.name] for f in fields(ChangeCounts)}),
+                engine=value["engine"],
+            )
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def facts_row(self) -> FactsRow:
+        """The batch's row in the facts, as far as the commit knows it."""
+        counts = self.counts
+        return FactsRow(
+            app_id=self.app_id,
+            batch_id=self.batch_id,
+            target=self.target,
+            rows=counts.rows,
+            min_lsn=str(counts.min_lsn),
+            max_lsn=str(counts.max_lsn),
+            min_commit_ts=counts.min_commit_ts,
+            max_commit_ts=counts.max_commit_ts,
+            deletes=counts.deletes,
+            inserts=counts.inserts,
+            updates=counts.updates,
+            end_lsn=str(self.end.lsn),
+            end_commit_ts=self.end.commit_ts,
+            engine=self.engine,
+        )
+
+
+def event_row(event: Event, target: str, snapshot: Offset, **columns: Any) -> FactsRow:
+    """A snapshot's event: its LSN stands in both bounds, `detail` is given as a dict."""
+    detail = columns.pop("detail", None)
+    row = FactsRow(
+        target=target,
+        event=str(event),
+        min_lsn=str(snapshot.lsn),
+        max_lsn=str(snapshot.lsn),
+        min_commit_ts=snapshot.commit_ts,
+        max_commit_ts=snapshot.commit_ts,
+        detail=None if detail is None else json.dumps(detail),
+    )
+    return replace(row, **columns)

@@ -1,0 +1,73 @@
+"""Which snapshots a table has had, read from its events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_assets.contract import COMPLETED_SNAPSHOT, Event
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.records import FactsRow
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot as its event tells it.
+
+    `keys` is the unique index at the open; `high_mark` (UTC) the server's clock after the last
+    read, known once complete: the read may hold commits up to then.
+    """
+
+    at: Offset
+    keys: tuple[str, ...]
+    high_mark: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """The newest complete snapshot, and the one that is open above it."""
+
+    complete: Snapshot | None = None
+    open: Snapshot | None = None
+
+    @property
+    def newest(self) -> Snapshot | None:
+        """The one in progress, else the last finished."""
+        return self.open or self.complete
+
+
+def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
+    """A table's snapshots from its events, in any order."""
+    complete: Snapshot | None = None
+    opened: Snapshot | None = None
+    for row in events:
+        snapshot = _snapshot(row)
+        if snapshot is None:
+            continue
+        if row.event == Event.SNAPSHOT_OPEN:
+            opened = _newer(opened, snapshot)
+        else:
+            complete = _newer(complete, snapshot)
+    if opened is not None and complete is not None and opened.at.lsn <= complete.at.lsn:
+        opened = None
+    return Snapshots(complete, opened)
+
+
+def _snapshot(row: FactsRow) -> Snapshot | None:
+    if row.event not in (Event.SNAPSHOT_OPEN, *COMPLETED_SNAPSHOT):
+        return None
+    if row.max_lsn is None or row.max_commit_ts is None:
+        return None
+    detail = row.payload
+    high_mark = detail.get("high_mark")
+    return Snapshot(
+        at=Offset(Lsn.parse(row.max_lsn), row.max_commit_ts),
+        keys=tuple(detail.get("keys", ())),
+        high_mark=datetime.fromisoformat(high_mark) if high_mark else None,
+    )
+
+
+def _newer(old: Snapshot | None, new: Snapshot) -> Snapshot:
+    return new if old is None or new.at.lsn > old.at.lsn else old

@@ -1,0 +1,135 @@
+"""The verdict: up to when a table is complete, and what holds it back. Pure, and never early."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from cdc_assets.planning.records import ControlRow
+from cdc_assets.planning.snapshots import Snapshots
+
+PERIODS = {
+    "second": timedelta(seconds=1),
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+}
+_EPOCH = datetime(1, 1, 1)
+
+
+def finalized_until(end_commit_ts: datetime, granularity: str) -> datetime:
+    """The end of the last period that lies wholly at or before `end_commit_ts`."""
+    return end_commit_ts - (end_commit_ts - _EPOCH) % PERIODS[granularity]
+
+
+def later(old: datetime | None, new: datetime | None) -> datetime | None:
+    """A verdict never moves back."""
+    known = [at for at in (old, new) if at is not None]
+    return max(known, default=None)
+
+
+class Hold(StrEnum):
+    """Why silver's verdict may not follow bronze's."""
+
+    SNAPSHOT_OPEN = "snapshot_open"
+    SNAPSHOT_SETTLING = "snapshot_settling"
+    BEHIND_BRONZE = "behind_bronze"
+
+
+def silver_hold(bronze: ControlRow, silver: ControlRow | None, snapshots: Snapshots) -> Hold | None:
+    """What keeps silver's verdict from moving to bronze's, or None.
+
+    A snapshot's read may hold commits up to its high mark, so silver shows some of them early:
+    until bronze is complete to there, silver is no single moment of the source.
+    """
+    complete = snapshots.complete
+    if complete is None:
+        return Hold.SNAPSHOT_OPEN
+    if silver is None or silver.applied_lsn is None or silver.snapshot_lsn is None:
+        return Hold.BEHIND_BRONZE
+    if silver.snapshot_lsn != str(complete.at.lsn):
+        return Hold.BEHIND_BRONZE
+    if bronze.changed_lsn is not None and silver.applied_lsn < bronze.changed_lsn:
+        return Hold.BEHIND_BRONZE
+    high_mark = complete.high_mark
+    if high_mark is not None and (
+        bronze.finalized_until is None or bronze.finalized_until < high_mark
+    ):
+        return Hold.SNAPSHOT_SETTLING
+    return None
+
+
+class Reason(StrEnum):
+    """Why a table is complete enough, or not; a check's code."""
+
+    ON_TIME = "on_time"
+    NEVER_LOADED = "never_loaded"
+    SYNC_STOPPED = "sync_stopped"
+    CAPTURE_STOPPED = "capture_stopped"
+    SNAPSHOT_OPEN = "snapshot_open"
+    SNAPSHOT_SETTLING = "snapshot_settling"
+    BEHIND_BRONZE = "behind_bronze"
+
+
+@dataclass(frozen=True, slots=True)
+class Finality:
+    """A table's verdict against the delay it is allowed."""
+
+    passed: bool
+    reason: Reason
+    text: str
+    late_seconds: float
+
+
+def judge_finality(
+    now: datetime,
+    bronze: ControlRow | None,
+    silver: ControlRow | None,
+    snapshots: Snapshots,
+    granularity: str,
+    allowed_delay: timedelta,
+) -> Finality:
+    """Whether silver is as complete as it has to be by `now` (UTC), and if not, what is behind.
+
+    The first open period ends at `finalized_until` plus one period; it may stay open for
+    `allowed_delay` after that.
+    """
+    if bronze is None or bronze.end_commit_ts is None:
+        return Finality(False, Reason.NEVER_LOADED, "Nothing is loaded yet: run the sync job.", 0.0)
+    allowed = PERIODS[granularity] + allowed_delay
+    until = silver.finalized_until if silver is not None else None
+    lag = now - (until or bronze.end_commit_ts)
+    if until is not None and lag <= allowed:
+        return Finality(True, Reason.ON_TIME, f"Complete up to {until} UTC.", lag.total_seconds())
+    reason, text = _why_late(now, bronze, silver, snapshots, allowed)
+    known = f"complete up to {until} UTC" if until else "no period is complete yet"
+    return Finality(False, reason, f"{text} ({known}).", lag.total_seconds())
+
+
+def _why_late(
+    now: datetime,
+    bronze: ControlRow,
+    silver: ControlRow | None,
+    snapshots: Snapshots,
+    allowed: timedelta,
+) -> tuple[Reason, str]:
+    end, looked = bronze.end_commit_ts, bronze.updated_at
+    if looked is None or now - looked > allowed:
+        return Reason.SYNC_STOPPED, f"No sync has looked at the source since {looked} UTC"
+    if end is None or now - end > allowed:
+        return (
+            Reason.CAPTURE_STOPPED,
+            f"SQL Server's capture has processed nothing since {end} UTC: it has stopped, or the"
+            " database is quiet and has no heartbeat; look at SQL Server Agent's capture job",
+        )
+    hold = silver_hold(bronze, silver, snapshots)
+    if hold is Hold.SNAPSHOT_OPEN:
+        return Reason.SNAPSHOT_OPEN, "A snapshot is being taken"
+    if hold is Hold.SNAPSHOT_SETTLING:
+        return (
+            Reason.SNAPSHOT_SETTLING,
+            "The snapshot may show commits that bronze is not yet complete for; the next"
+            " period ends that",
+        )
+    return Reason.BEHIND_BRONZE, "Silver is behind bronze: run the apply job"

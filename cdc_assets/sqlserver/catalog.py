@@ -1,0 +1,106 @@
+"""The catalog: capture instances and their columns, from documented procedures only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cdc_assets.contract import BRONZE, Column
+from cdc_assets.errors import UnsupportedColumnError
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.polls import CaptureInstance
+from cdc_assets.planning.records import Identity
+from cdc_assets.sqlserver import queries
+from cdc_assets.sqlserver.connection import Connection
+from cdc_assets.sqlserver.types import delta_type
+
+_BRACKETED = re.compile(r"\[((?:[^\]]|\]\])+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedColumn:
+    """A captured column: its declared type in Delta, and its type on the server."""
+
+    column: Column
+    sql_type: str
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.column.name
+
+
+def capture_instances(connection: Connection) -> dict[str, CaptureInstance]:
+    """Every capture instance that this login may see, by name."""
+    found = {}
+    for row in connection.rows(queries.CAPTURE_INSTANCES):
+        identity = Identity(
+            source_object_id=row["source_object_id"],
+            change_object_id=row["object_id"],
+            instance_name=row["capture_instance"],
+            created_at=row["create_date"],
+        )
+        found[identity.instance_name] = CaptureInstance(
+            identity=identity,
+            schema=row["source_schema"],
+            table=row["source_table"],
+            start_lsn=Lsn.parse(row["start_lsn"]),
+            index_columns=_names(row["index_column_list"]),
+        )
+    return found
+
+
+def captured_columns(
+    connection: Connection, instance: CaptureInstance, wanted: tuple[str, ...] | None
+) -> tuple[CapturedColumn, ...]:
+    """The captured columns to load, in the table's order.
+
+    Computed columns are captured as NULL in every change row and therefore left out, unless
+    `wanted` names them. Raises `UnsupportedColumnError` for a type without a counterpart, a name
+    that collides with ours, and a wanted column that is not captured.
+    """
+    computed = _computed(connection, instance)
+    rows = connection.rows(queries.CAPTURED_COLUMNS, [instance.name])
+    rows.sort(key=lambda row: row["column_ordinal"])
+    names = [row["column_name"] for row in rows]
+    missing = [name for name in wanted or () if name not in names]
+    if missing:
+        raise UnsupportedColumnError(
+            f"column {missing[0]} is not captured by {instance.name}",
+            hint=f"Captured are: {', '.join(names)}.",
+        )
+    chosen = [
+        row
+        for row in rows
+        if (row["column_name"] in wanted if wanted else row["column_name"] not in computed)
+    ]
+    return tuple(_captured(row) for row in chosen)
+
+
+def _captured(row: Mapping[str, object]) -> CapturedColumn:
+    name, sql_type = str(row["column_name"]), str(row["data_type"]).lower()
+    if name.lower() in {c.lower() for c in BRONZE.names}:
+        raise UnsupportedColumnError(
+            f"column {name} has the name of one of ours",
+            hint="Leave it out: list the other columns under `columns`.",
+        )
+    kind = delta_type(
+        sql_type, _int(row["numeric_precision"]), _int(row["numeric_scale"]), column=name
+    )
+    return CapturedColumn(Column(name, kind), sql_type)
+
+
+def _computed(connection: Connection, instance: CaptureInstance) -> set[str]:
+    object_id = str(instance.identity.source_object_id)
+    rows = connection.rows(queries.SOURCE_COLUMNS, [object_id])
+    return {row["name"] for row in rows if row["is_computed"]}
+
+
+def _int(value: object) -> int | None:
+    return None if value is None else int(str(value))
+
+
+def _names(listed: str | None) -> tuple[str, ...]:
+    """`[order_id], [line ]]number]` as names."""
+    return tuple(name.replace("]]", "]") for name in _BRACKETED.findall(listed or ""))
