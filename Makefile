@@ -1,0 +1,77 @@
+# `make` alone lists what there is. Every target does its own set-up, once: what is installed is
+# remembered in .venv/.ready-*, and looked at again when the lock file or the script changes.
+ENGINE ?= arrow
+ONLY ?=
+BENCH_SCALE ?= 1
+
+ifeq ($(filter arrow spark,$(ENGINE)),)
+$(error ENGINE=$(ENGINE) is unknown: arrow or spark)
+endif
+
+BIN := .venv/bin
+READY := .venv/.ready
+SETUP := scripts/setup.sh
+LOCKED := pyproject.toml uv.lock $(SETUP)
+READY_DEMO := $(READY)-$(if $(filter spark,$(ENGINE)),spark,sandbox)
+READY_TEST := $(READY)-$(if $(filter fast,$(ONLY)),dev,all)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-spark demo dev test check bench clean
+.NOTPARALLEL:
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+setup: ## install what the demo needs: system libraries, .venv, the locked packages
+	@$(SETUP) sandbox
+	@touch $(READY)-sandbox
+
+setup-spark: ## the same with Spark: Java and PySpark too
+	@$(SETUP) sandbox spark
+	@touch $(READY)-sandbox $(READY)-spark
+
+demo: $(READY_DEMO) ## load, change and compare three tables, end to end (ENGINE=arrow|spark)
+	@$(BIN)/cdc-assets demo --engine $(ENGINE)
+
+dev: $(READY)-sandbox ## the sandbox and Dagster's web page, until Ctrl-C
+	@$(BIN)/cdc-assets dev
+
+test: $(READY_TEST) check ## all checks and tests (ONLY=fast: those without a JVM)
+	$(BIN)/pytest -m "not spark"
+ifeq ($(ONLY),fast)
+	@echo "ONLY=fast: the tests marked spark were left out, they need a JVM; 'make test' runs them"
+else
+	$(BIN)/pytest -m spark
+endif
+
+check: $(READY)-dev ## lint, format, types, the lock file, and which room may import which
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/mypy
+	$(BIN)/uv lock --quiet --check --python $(BIN)/python
+	$(BIN)/lint-imports --no-logo
+
+bench: $(READY)-all ## measure (ONLY=name,name for some, BENCH_SCALE=0.1 for a quick look)
+	@ONLY="$(ONLY)" BENCH_SCALE="$(BENCH_SCALE)" $(BIN)/python -m benchmarks
+
+clean: ## remove what the demo and the tools wrote; .venv stays
+	rm -rf .cdc .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
+		.tmp_dagster_home_* spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+# One call of the script for each set of parts, so that all that is missing is named at once.
+$(READY)-sandbox: $(LOCKED)
+	@$(SETUP) sandbox
+	@touch $@
+
+$(READY)-spark: $(LOCKED)
+	@$(SETUP) sandbox spark
+	@touch $(READY)-sandbox $@
+
+$(READY)-dev: $(LOCKED)
+	@$(SETUP) sandbox dev
+	@touch $(READY)-sandbox $@
+
+$(READY)-all: $(LOCKED)
+	@$(SETUP) sandbox spark dev
+	@touch $(READY)-sandbox $(READY)-spark $(READY)-dev $@
