@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -129,7 +130,7 @@ class _Reading:
     error: Exception | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Generator[pa.RecordBatch]:
         """Non-empty batches of all ranges, in no order between ranges."""
         several = len(self.plan.ranges) > 1
         try:
@@ -157,10 +158,9 @@ class _Reading:
 
         def offer(item: pa.RecordBatch | Exception | None) -> None:
             while not self._stop.is_set():
-                try:
-                    return waiting.put(item, timeout=0.1)
-                except queue.Full:
-                    continue
+                with contextlib.suppress(queue.Full):
+                    waiting.put(item, timeout=0.1)
+                    return
 
         def read(index: int) -> None:
             try:

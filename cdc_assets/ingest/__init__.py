@@ -1,0 +1,1 @@
+"""From the source to bronze: poll, plan, read, record; thin, since planning decides."""

@@ -104,7 +104,8 @@ class MergeTexts:
 class ApplyPlan:
     """Bronze at one pinned version becomes one MERGE into silver.
 
-    The MERGE commits as `tag.version` on a silver still at `tag.version - 1`, or not at all.
+    The MERGE commits as `tag.version` on a silver still at `tag.version - 1`, or not at all; a
+    silver that never saw the transaction id is at 0.
     `rebuild` also deletes every silver key that the ranking lacks.
     """
 

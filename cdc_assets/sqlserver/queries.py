@@ -29,13 +29,6 @@ COMMIT_AT_OR_BELOW = (
     " ORDER BY start_lsn DESC"
 )
 
-LOG_HOLDS = (
-    "SELECT CASE WHEN EXISTS (SELECT 1 FROM cdc.lsn_time_mapping"
-    " WHERE start_lsn = CONVERT(binary(10), ?, 1)) THEN 1 ELSE 0 END AS holds,"
-    " CASE WHEN EXISTS (SELECT 1 FROM cdc.lsn_time_mapping"
-    " WHERE start_lsn < CONVERT(binary(10), ?, 1)) THEN 1 ELSE 0 END AS holds_older"
-)
-
 # An EXEC cannot be joined or converted, so its rows go through a table variable.
 CAPTURE_INSTANCES = (
     "SET NOCOUNT ON;"
@@ -102,12 +95,17 @@ _IN_RANGE = (
 
 
 def count_changes(instance: str) -> str:
-    """Rows, first and last commit of a closed range, per operation."""
+    """Rows, first and last commit of a closed range, per operation, with their local times."""
     return (
-        "SELECT [__$operation] AS operation, COUNT_BIG(*) AS row_count,"
-        " CONVERT(varchar(22), MIN([__$start_lsn]), 1) AS min_lsn,"
-        " CONVERT(varchar(22), MAX([__$start_lsn]), 1) AS max_lsn"
-        f" FROM {change_table(instance)} WHERE {_IN_RANGE} GROUP BY [__$operation]"
+        "SELECT x.operation, x.row_count, CONVERT(varchar(22), x.min_lsn, 1) AS min_lsn,"
+        " CONVERT(varchar(22), x.max_lsn, 1) AS max_lsn,"
+        " CAST(a.tran_end_time AS datetime2(3)) AS min_commit_ts,"
+        " CAST(b.tran_end_time AS datetime2(3)) AS max_commit_ts"
+        " FROM (SELECT [__$operation] AS operation, COUNT_BIG(*) AS row_count,"
+        " MIN([__$start_lsn]) AS min_lsn, MAX([__$start_lsn]) AS max_lsn"
+        f" FROM {change_table(instance)} WHERE {_IN_RANGE} GROUP BY [__$operation]) AS x"
+        " LEFT JOIN cdc.lsn_time_mapping AS a ON a.start_lsn = x.min_lsn"
+        " LEFT JOIN cdc.lsn_time_mapping AS b ON b.start_lsn = x.max_lsn"
     )
 
 

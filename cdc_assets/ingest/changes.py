@@ -1,0 +1,235 @@
+"""The changes of one table since its position, as one bronze commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from deltalake import DeltaTable
+
+from cdc_assets import faults
+from cdc_assets.contract import Operation, bronze_columns
+from cdc_assets.engines.database import Database
+from cdc_assets.errors import CommitConflictError, TableReplacedError
+from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.lake.bronze import change_commits
+from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.lake.tables import table_id
+from cdc_assets.lsn import Lsn
+from cdc_assets.names import TableName
+from cdc_assets.planning.advancing import BronzeProgress
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, Guard, ReadRange
+from cdc_assets.planning.polls import CaptureInstance, Poll
+from cdc_assets.planning.positions import check_continues, furthest, readable_end
+from cdc_assets.planning.ranges import ROWS_PER_RANGE_MIN, change_ranges
+from cdc_assets.planning.records import ChangeCommit, ChangeCounts, ControlRow
+from cdc_assets.sqlserver import queries
+from cdc_assets.sqlserver.catalog import captured_columns
+from cdc_assets.sqlserver.connection import Connection, connect
+
+REPLANS_MAX = 3
+"""How often another writer may take the planned batch id before we give up."""
+
+
+def read_changes(
+    database: Database,
+    table: TableName,
+    instance: CaptureInstance,
+    poll: Poll,
+    control: ControlRow | None,
+) -> TableOutcome:
+    """Append the changes in (position, max_lsn of the poll] to bronze, once.
+
+    Position and data are one atomic commit: the commit names its range, and what is recorded
+    afterwards is taken from it. That also heals a crash between commit and facts.
+    """
+    started = time.monotonic()
+    bronze = _existing(database, table, control)
+    for _ in range(REPLANS_MAX):
+        newest = _newest(bronze, table)
+        position = furthest([control.end if control else None, newest.end if newest else None])
+        if position is None:
+            raise TableReplacedError(
+                "its position is unknown", where=str(table), hint="Start the table anew."
+            )
+        identity = control.identity if control else None
+        check_continues(position, identity, instance, poll, where=str(table))
+        commit, result = _append(database, table, instance, poll, position, bronze)
+        faults.reach(FaultPoint.BRONZE_APPENDED)
+        bronze.update_incremental()
+        if commit is None or _newest(bronze, table) == commit:
+            break
+    else:
+        raise CommitConflictError(
+            "another writer appends its changes", where=str(table), hint="Run one sync at a time."
+        )
+    outcome = _outcome(database, table, instance, poll, bronze, position)
+    return replace(
+        outcome,
+        read_seconds=result.read_seconds,
+        read_mb=result.read_mb,
+        duration_seconds=time.monotonic() - started,
+    )
+
+
+def _existing(database: Database, table: TableName, control: ControlRow | None) -> DeltaTable:
+    bronze = database.lake.bronze(table)
+    known = control.table_id if control else None
+    if bronze is None or (known is not None and table_id(bronze) != known):
+        raise TableReplacedError(
+            "its bronze table is missing, or another one stands in its place",
+            where=str(table),
+            hint=f"Restore {table.bronze_uri}, or start the table anew.",
+        )
+    return bronze
+
+
+def _newest(bronze: DeltaTable, table: TableName) -> ChangeCommit | None:
+    commits = change_commits(bronze, table.changes_app, None)
+    return commits[0] if commits else None
+
+
+def _append(
+    database: Database,
+    table: TableName,
+    instance: CaptureInstance,
+    poll: Poll,
+    position: Offset,
+    bronze: DeltaTable,
+) -> tuple[ChangeCommit | None, AppendResult]:
+    """Plan and append one batch; None where there is nothing after the position."""
+    end = readable_end(poll, where=str(table)).no_earlier_than(position.commit_ts)
+    nothing = (None, AppendResult(committed=False))
+    if position.lsn >= end.lsn:
+        return nothing
+    choice = database.choose(table.key)
+    first = position.lsn.next()
+    with connect(database.source) as connection:
+        counts = _count(connection, instance, poll, first, position, end)
+        if counts is None:
+            return nothing
+        wanted = database.settings.tables[table.key].columns
+        columns = captured_columns(connection, instance, wanted)
+        pieces = _split(connection, instance, first, end.lsn, counts, database)
+    batch_id = (bronze.transaction_version(table.changes_app) or 0) + 1
+    commit = ChangeCommit(
+        table.changes_app, batch_id, table.bronze, position, end, counts, str(choice)
+    )
+    names = [column.name for column in columns]
+    result = database.engine(choice).append(
+        AppendPlan(
+            table=str(table),
+            uri=table.bronze_uri,
+            columns=bronze_columns(tuple(c.column for c in columns)),
+            ranges=tuple(
+                ReadRange(
+                    text=queries.read_changes(instance.name, names),
+                    parameters=queries.closed_range(low, high),
+                    constants=(
+                        ("_capture_instance", instance.name),
+                        ("_batch_id", str(batch_id)),
+                    ),
+                    utc_offset_minutes=poll.clock.utc_offset_minutes,
+                    commit_ts_floor=position.commit_ts,
+                    guard=Guard(instance.name, first, instance.start_lsn),
+                    rows=rows,
+                )
+                for low, high, rows in pieces
+            ),
+            tag=CommitTag(commit.app_id, batch_id, commit.to_json()),
+        )
+    )
+    return commit, result
+
+
+def _count(
+    connection: Connection,
+    instance: CaptureInstance,
+    poll: Poll,
+    first: Lsn,
+    position: Offset,
+    end: Offset,
+) -> ChangeCounts | None:
+    """What the range holds, as the server counts it; a closed range only changes by cleanup."""
+    rows = connection.rows(
+        queries.count_changes(instance.name), queries.closed_range(first, end.lsn)
+    )
+    if not rows:
+        return None
+
+    def count(operation: Operation) -> int:
+        return sum(row["row_count"] for row in rows if row["operation"] == operation)
+
+    def utc(row: dict[str, Any], column: str) -> Any:
+        return max(poll.clock.to_utc(row[column]), position.commit_ts)
+
+    return ChangeCounts(
+        rows=sum(row["row_count"] for row in rows),
+        deletes=count(Operation.DELETE),
+        inserts=count(Operation.INSERT),
+        updates=count(Operation.AFTER),
+        min_lsn=Lsn.parse(min(row["min_lsn"] for row in rows)),
+        max_lsn=Lsn.parse(max(row["max_lsn"] for row in rows)),
+        min_commit_ts=min(utc(row, "min_commit_ts") for row in rows),
+        max_commit_ts=max(utc(row, "max_commit_ts") for row in rows),
+    )
+
+
+def _split(
+    connection: Connection,
+    instance: CaptureInstance,
+    first: Lsn,
+    last: Lsn,
+    counts: ChangeCounts,
+    database: Database,
+) -> Sequence[tuple[Lsn, Lsn, int]]:
+    """The range, or several where it is large enough for several connections."""
+    parts = min(database.settings.num_partitions, counts.rows // ROWS_PER_RANGE_MIN)
+    if parts <= 1:
+        return [(first, last, counts.rows)]
+    rows = connection.rows(
+        queries.split_changes(instance.name, parts), queries.closed_range(first, last)
+    )
+    tiles = [(Lsn.parse(row["end_lsn"]), row["row_count"]) for row in rows]
+    return change_ranges(first, last, tiles)
+
+
+def _outcome(
+    database: Database,
+    table: TableName,
+    instance: CaptureInstance,
+    poll: Poll,
+    bronze: DeltaTable,
+    position: Offset,
+) -> TableOutcome:
+    """What bronze's log says happened, and what of it the facts lack."""
+    recorded = database.lake.facts.version_of(table.facts_app) or 0
+    missing = change_commits(bronze, table.changes_app, recorded)
+    newest = _newest(bronze, table)
+    end = readable_end(poll, where=str(table)).no_earlier_than(position.commit_ts)
+    wrote = missing[-1] if missing else None
+    return TableOutcome(
+        table=table.key,
+        work=Work.CHANGES if wrote else Work.QUIET,
+        start=wrote.start if wrote else position,
+        end=wrote.end if wrote else end,
+        rows=wrote.counts.rows if wrote else 0,
+        counts=wrote.counts if wrote else None,
+        engine=wrote.engine if wrote else "",
+        facts=tuple(
+            FactsEntry((commit.facts_row(),), table.facts_app, commit.batch_id)
+            for commit in missing
+        ),
+        progress=BronzeProgress(
+            table_name=table.bronze,
+            end=max(end, newest.end, key=lambda o: o.lsn) if newest else end,
+            identity=instance.identity,
+            granularity=database.settings.finality_of(table.key).granularity,
+            changed_lsn=newest.counts.max_lsn if newest else None,
+            table_id=table_id(bronze),
+        ),
+    )

@@ -1,0 +1,40 @@
+"""What a sync did with one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cdc_assets.errors import CdcError
+from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.planning.advancing import BronzeProgress
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.records import ChangeCounts
+
+
+class Work(StrEnum):
+    """What there was to do."""
+
+    SNAPSHOT = "snapshot"
+    CHANGES = "changes"
+    QUIET = "quiet"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class TableOutcome:
+    """One table's part of a sync: what was written, and what is still to be recorded."""
+
+    table: str
+    work: Work
+    start: Offset | None = None
+    end: Offset | None = None
+    rows: int = 0
+    counts: ChangeCounts | None = None
+    read_seconds: float = 0.0
+    read_mb: float = 0.0
+    duration_seconds: float = 0.0
+    engine: str = ""
+    facts: tuple[FactsEntry, ...] = ()
+    progress: BronzeProgress | None = None
+    error: CdcError | None = None

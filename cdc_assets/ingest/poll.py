@@ -1,0 +1,92 @@
+"""One poll of a database, whatever the number of tables: a few statements in a fixed order.
+
+max_lsn first, then whether each table has rows up to it, then the watermarks and identities. A
+purged range reads as empty, so the loss test needs the watermark as it is *after* that look.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.polls import CaptureInstance, Poll, ServerClock
+from cdc_assets.sqlserver import queries
+from cdc_assets.sqlserver.catalog import capture_instances
+from cdc_assets.sqlserver.connection import Connection
+
+T = TypeVar("T")
+
+
+def poll_database(
+    connection: Connection,
+    instances: Mapping[str, CaptureInstance],
+    positions: Mapping[str, Lsn],
+) -> Poll:
+    """Look at a database once.
+
+    `positions` are by capture instance; an instance without one is not asked for rows.
+    `instances` are those listed before, so that nothing unlisted is named.
+    """
+    started = time.monotonic()
+    newest = Lsn.parse_optional(connection.rows(queries.MAX_LSN)[0]["max_lsn"])
+    rtt_ms = (time.monotonic() - started) * 1000
+    clock = read_clock(connection)
+    end = None if newest is None else commit_at_or_below(connection, newest, clock)
+    has_rows = {} if newest is None else _has_rows(connection, positions, newest)
+    watermarks = _watermarks(connection, instances)
+    return Poll(
+        clock=clock,
+        max=end if end is None or newest is None else Offset(newest, end.commit_ts),
+        instances=capture_instances(connection),
+        has_rows=has_rows,
+        watermarks=watermarks,
+        rtt_ms=rtt_ms,
+    )
+
+
+def read_clock(connection: Connection) -> ServerClock:
+    """The server's clock."""
+    row = connection.rows(queries.SERVER_CLOCK)[0]
+    # Seven digits of a second; Python reads six.
+    return ServerClock(datetime.fromisoformat(row["utc_now"][:26]), row["utc_offset_minutes"])
+
+
+def commit_at_or_below(connection: Connection, lsn: Lsn, clock: ServerClock) -> Offset | None:
+    """The newest commit the log maps at or below an LSN, its time in UTC."""
+    rows = connection.rows(queries.COMMIT_AT_OR_BELOW, [str(lsn)])
+    if not rows:
+        return None
+    return Offset(Lsn.parse(rows[0]["lsn"]), clock.to_utc(rows[0]["commit_ts"]))
+
+
+def _has_rows(connection: Connection, positions: Mapping[str, Lsn], newest: Lsn) -> dict[str, bool]:
+    behind = [(name, lsn) for name, lsn in positions.items() if lsn < newest]
+    found = dict.fromkeys(positions, False)
+    for some in _statements(behind):
+        text = queries.has_changes([name for name, _ in some])
+        parameters = [p for name, lsn in some for p in (name, str(lsn), str(newest))]
+        found.update(_by_instance(connection.rows(text, parameters), "has_rows", bool))
+    return found
+
+
+def _watermarks(connection: Connection, instances: Iterable[str]) -> dict[str, Lsn | None]:
+    found: dict[str, Lsn | None] = {}
+    for some in _statements(sorted(instances)):
+        parameters = [p for name in some for p in (name, name)]
+        rows = connection.rows(queries.watermarks(len(some)), parameters)
+        found.update(_by_instance(rows, "min_lsn", Lsn.parse_optional))
+    return found
+
+
+def _by_instance(rows: list[dict[str, Any]], column: str, read: Any) -> dict[str, Any]:
+    return {row["instance"]: read(row[column]) for row in rows}
+
+
+def _statements(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The items, as many at a time as one statement may name."""
+    step = queries.INSTANCES_PER_POLL_MAX
+    return (items[i : i + step] for i in range(0, len(items), step))

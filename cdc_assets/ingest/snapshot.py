@@ -1,0 +1,230 @@
+"""A whole snapshot: the LSN is recorded first, then the table is read, as one bronze commit.
+
+Every commit up to that LSN is in the table already; one the read also sees came later and is
+read again as a change. The overlap only repeats, and nothing can be missed (seed 0016).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from deltalake import DeltaTable
+
+from cdc_assets import faults
+from cdc_assets.contract import Column, Event, Operation, bronze_columns
+from cdc_assets.engines.database import Database
+from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.ingest.poll import commit_at_or_below, read_clock
+from cdc_assets.lake.bronze import snapshot_rows
+from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.lake.tables import table_id
+from cdc_assets.lsn import Lsn
+from cdc_assets.names import TableName
+from cdc_assets.planning.advancing import BronzeProgress
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, ReadRange
+from cdc_assets.planning.polls import CaptureInstance, Poll
+from cdc_assets.planning.positions import first_snapshot_offset
+from cdc_assets.planning.ranges import integer_ranges
+from cdc_assets.planning.records import event_row
+from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_of
+from cdc_assets.sqlserver import queries
+from cdc_assets.sqlserver.catalog import CapturedColumn, captured_columns
+from cdc_assets.sqlserver.connection import Connection, connect
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+def take_snapshot(
+    database: Database,
+    table: TableName,
+    instance: CaptureInstance,
+    poll: Poll,
+    snapshots: Snapshots,
+) -> TableOutcome:
+    """Open a snapshot, or go on with the open one, until its completion is recorded.
+
+    A rerun after a crash finds what is there: rows in bronze are never read again, and it never
+    gives a newer LSN than the rows it wrote.
+    """
+    started = time.monotonic()
+    choice = database.choose(table.key)
+    with connect(database.source) as connection:
+        wanted = database.settings.tables[table.key].columns
+        columns = captured_columns(connection, instance, wanted)
+        declared = bronze_columns(tuple(c.column for c in columns))
+        bronze = database.lake.ensure_bronze(table, declared)
+        snapshot = _usable_open(bronze, table, instance, poll, snapshots) or _open(
+            database, table, connection, instance, poll
+        )
+        faults.reach(FaultPoint.SNAPSHOT_OPENED)
+        result = AppendResult(committed=False)
+        if bronze.transaction_version(table.snapshot_app(snapshot.at.lsn)) is None:
+            ranges = _ranges(database, connection, instance, columns, snapshot, table)
+            plan = _plan(table, declared, ranges, instance, snapshot)
+            result = database.engine(choice).append(plan)
+        faults.reach(FaultPoint.SNAPSHOT_APPENDED)
+        high_mark = read_clock(connection).utc_now
+    bronze.update_incremental()
+    rows = result.rows if result.committed else snapshot_rows(bronze, snapshot.at.lsn)
+    _complete(database, table, replace(snapshot, high_mark=high_mark), rows, str(choice))
+    faults.reach(FaultPoint.SNAPSHOT_COMPLETED)
+    return TableOutcome(
+        table=table.key,
+        work=Work.SNAPSHOT,
+        start=snapshot.at,
+        end=snapshot.at,
+        rows=rows,
+        read_seconds=result.read_seconds,
+        read_mb=result.read_mb,
+        duration_seconds=time.monotonic() - started,
+        engine=str(choice),
+        progress=BronzeProgress(
+            table_name=table.bronze,
+            end=snapshot.at,
+            identity=instance.identity,
+            granularity=database.settings.finality_of(table.key).granularity,
+            table_id=table_id(bronze),
+        ),
+    )
+
+
+def _usable_open(
+    bronze: DeltaTable,
+    table: TableName,
+    instance: CaptureInstance,
+    poll: Poll,
+    snapshots: Snapshots,
+) -> Snapshot | None:
+    """The open snapshot, unless cleanup passed it before any of its rows were written."""
+    opened = snapshots.open
+    if opened is None:
+        return None
+    watermark = poll.watermarks.get(instance.name) or instance.start_lsn
+    written = bronze.transaction_version(table.snapshot_app(opened.at.lsn)) is not None
+    return opened if written or opened.at.lsn.next() >= watermark else None
+
+
+def _open(
+    database: Database,
+    table: TableName,
+    connection: Connection,
+    instance: CaptureInstance,
+    poll: Poll,
+) -> Snapshot:
+    """Record a new snapshot's LSN before anything is read; of two openers the first one wins."""
+    lsn = first_snapshot_offset(poll, instance)
+    snapshot = Snapshot(_time_of(connection, lsn, instance, poll), instance.index_columns)
+    facts = database.lake.facts
+    version = (facts.version_of(table.open_app) or 0) + 1
+    row = event_row(
+        Event.SNAPSHOT_OPEN,
+        table.bronze,
+        snapshot.at,
+        written_at=_now(),
+        detail={
+            "mode": "full",
+            "kind": Event.BOOTSTRAP,
+            "keys": list(snapshot.keys),
+            "identity": instance.identity.to_dict(),
+            "generation": 0,
+            "lost_from_ts": None,
+            "lost_to_ts": None,
+        },
+    )
+    if facts.append([FactsEntry((row,), table.open_app, version)]):
+        return snapshot
+    winner = snapshots_of(e for e in facts.events() if e.target == table.bronze).newest
+    return winner or snapshot
+
+
+def _time_of(connection: Connection, lsn: Lsn, instance: CaptureInstance, poll: Poll) -> Offset:
+    if poll.max is not None and poll.max.lsn == lsn:
+        return poll.max
+    mapped = commit_at_or_below(connection, lsn, poll.clock)
+    created = poll.clock.to_utc(instance.identity.created_at)
+    return Offset(lsn, mapped.commit_ts if mapped else created)
+
+
+def _ranges(
+    database: Database,
+    connection: Connection,
+    instance: CaptureInstance,
+    columns: tuple[CapturedColumn, ...],
+    snapshot: Snapshot,
+    table: TableName,
+) -> tuple[ReadRange, ...]:
+    """Uniform ranges of one integer key; any other key is one range."""
+    names = [column.name for column in columns]
+    constants = _constants(database.settings.instance_of(table.key), snapshot.at)
+    types = {column.name: column.sql_type for column in columns}
+    key = instance.index_columns[0] if len(instance.index_columns) == 1 else None
+    if key is None or types.get(key) not in _INTEGERS:
+        text = queries.read_table(instance.schema, instance.table, names)
+        return (ReadRange(text, constants=constants),)
+    extent = connection.rows(queries.key_extent(instance.schema, instance.table, key))[0]
+    bounds = integer_ranges(extent["low"], extent["high"], database.settings.num_partitions)
+    return tuple(
+        ReadRange(
+            queries.read_table(
+                instance.schema,
+                instance.table,
+                names,
+                queries.integer_range(key, types[key], first=low is None, last=high is None),
+            ),
+            tuple(str(bound) for bound in (low, high) if bound is not None),
+            constants,
+        )
+        for low, high in bounds
+    )
+
+
+def _constants(instance: str, at: Offset) -> tuple[tuple[str, str | None], ...]:
+    return (
+        ("_capture_instance", instance),
+        ("_start_lsn", str(at.lsn)),
+        ("_operation", str(int(Operation.SNAPSHOT))),
+        ("_commit_ts", at.commit_ts.isoformat()),
+        ("_snapshot", str(at.lsn)),
+    )
+
+
+def _plan(
+    table: TableName,
+    columns: tuple[Column, ...],
+    ranges: tuple[ReadRange, ...],
+    instance: CaptureInstance,
+    snapshot: Snapshot,
+) -> AppendPlan:
+    metadata = json.dumps({"snapshot": instance.name, **snapshot.at.to_dict()})
+    return AppendPlan(
+        table=str(table),
+        uri=table.bronze_uri,
+        columns=columns,
+        ranges=ranges,
+        tag=CommitTag(table.snapshot_app(snapshot.at.lsn), 0, metadata),
+    )
+
+
+def _complete(
+    database: Database, table: TableName, snapshot: Snapshot, rows: int, engine: str
+) -> None:
+    high_mark = snapshot.high_mark.isoformat() if snapshot.high_mark else None
+    row = event_row(
+        Event.BOOTSTRAP,
+        table.bronze,
+        snapshot.at,
+        rows=rows,
+        written_at=_now(),
+        engine=engine,
+        detail={"high_mark": high_mark, "keys": list(snapshot.keys)},
+    )
+    database.lake.facts.append([FactsEntry((row,), table.done_app(snapshot.at.lsn), 0)])
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)

@@ -1,0 +1,77 @@
+"""How control rows move: forward only, and never before the data they speak of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.records import ControlRow, Identity
+from cdc_assets.planning.snapshots import Snapshots
+from cdc_assets.planning.verdict import finalized_until, later, silver_hold
+
+
+@dataclass(frozen=True, slots=True)
+class BronzeProgress:
+    """What a sync knows of one bronze table once its data and facts are written.
+
+    `changed_lsn` and `table_id` are None where nothing was written: the old ones stand.
+    """
+
+    table_name: str
+    end: Offset
+    identity: Identity
+    granularity: str
+    changed_lsn: Lsn | None = None
+    table_id: str | None = None
+
+
+def advance_bronze(old: ControlRow | None, progress: BronzeProgress) -> ControlRow:
+    """Bronze's control row after a sync; a row that is further already keeps its position."""
+    row = old or ControlRow(progress.table_name)
+    changed = max(filter(None, (row.changed_lsn, _text(progress.changed_lsn))), default=None)
+    row = replace(row, changed_lsn=changed, table_id=progress.table_id or row.table_id)
+    if row.end is not None and row.end.lsn > progress.end.lsn:
+        return row
+    end = progress.end if row.end is None else progress.end.no_earlier_than(row.end.commit_ts)
+    return replace(
+        row,
+        finalized_until=later(
+            row.finalized_until, finalized_until(end.commit_ts, progress.granularity)
+        ),
+        end_lsn=str(end.lsn),
+        end_commit_ts=end.commit_ts,
+        source_object_id=progress.identity.source_object_id,
+        change_object_id=progress.identity.change_object_id,
+        instance_name=progress.identity.instance_name,
+        instance_created_at=progress.identity.created_at,
+    )
+
+
+def follow_bronze(
+    silver: ControlRow, bronze: ControlRow, snapshots: Snapshots, version: int | None = None
+) -> ControlRow:
+    """Silver's control row with bronze's verdict, where nothing holds it back; else unchanged.
+
+    `version` is silver's Delta version at this verdict; None leaves it: the sync moves the
+    verdict of a quiet table without touching silver.
+    """
+    if silver_hold(bronze, silver, snapshots) is not None:
+        return silver
+    if (
+        silver.end_lsn is not None
+        and bronze.end_lsn is not None
+        and silver.end_lsn > bronze.end_lsn
+    ):
+        return silver
+    return replace(
+        silver,
+        finalized_until=later(silver.finalized_until, bronze.finalized_until),
+        end_lsn=bronze.end_lsn,
+        end_commit_ts=bronze.end_commit_ts,
+        verdict_version=silver.verdict_version if version is None else version,
+    )
+
+
+def _text(lsn: Lsn | None) -> str | None:
+    return None if lsn is None else str(lsn)

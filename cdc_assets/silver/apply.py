@@ -1,0 +1,227 @@
+"""Apply bronze to silver: one pinned version, one ranking, one MERGE, then position and verdict.
+
+The order is what makes it safe (seed 0019). The bronze verdict and the facts are read first and
+bronze after them, at one version: bronze commits its rows before its verdict, and a snapshot's
+rows before its event, so that version holds what both point to. The position is written after
+the MERGE; applying again from behind changes nothing, since a call always reaches bronze's head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from deltalake import DeltaTable
+
+from cdc_assets import faults
+from cdc_assets.contract import Column, captured_of_bronze, silver_columns
+from cdc_assets.engines.database import Database
+from cdc_assets.errors import SilverKeyError
+from cdc_assets.faults import FaultPoint
+from cdc_assets.lake.bronze import head_above, newest_whole_snapshot
+from cdc_assets.lake.tables import columns_of, table_id
+from cdc_assets.lsn import Lsn
+from cdc_assets.names import TableName
+from cdc_assets.planning.advancing import follow_bronze
+from cdc_assets.planning.merging import changes_above, merge_texts, rebuild_from
+from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag
+from cdc_assets.planning.records import ControlRow
+from cdc_assets.planning.snapshots import Snapshots, snapshots_of
+from cdc_assets.planning.verdict import Hold, silver_hold
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOutcome:
+    """What an apply found and did."""
+
+    table: str
+    bronze_found: bool
+    rebuilt: bool = False
+    overtaken: bool = False
+    applied_lsn: Lsn | None = None
+    finalized_until: datetime | None = None
+    hold: Hold | None = None
+    upserted: int = 0
+    deleted: int = 0
+    engine: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a call works on, read in the order that makes it safe."""
+
+    verdict: ControlRow
+    snapshots: Snapshots
+    bronze: DeltaTable
+    captured: tuple[Column, ...]
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """The bronze rows of this call and where silver stands after it."""
+
+    rows: str
+    rebuild: bool
+    applied: Lsn
+    snapshot: Lsn
+    empty: bool
+
+
+def apply_changes(database: Database, key: str) -> ApplyOutcome:
+    """Bring one silver table up to bronze's head and move its verdict to bronze's.
+
+    Does nothing until bronze exists and its first snapshot is in it. A call that another one
+    overtakes ends without writing, and the next starts from reading the position.
+    """
+    table = database.table(key)
+    read = _read(database, table)
+    if read is None:
+        return ApplyOutcome(key, bronze_found=False)
+    columns = silver_columns(read.captured)
+    silver = database.lake.ensure_silver(table, columns)
+    faults.reach(FaultPoint.SILVER_CREATED)
+    position = _position(database, table, silver)
+    work = _range(read, position)
+    if work is None:
+        return ApplyOutcome(key, bronze_found=True, hold=Hold.SNAPSHOT_OPEN)
+    choice = database.choose(key)
+    result = ApplyResult(overtaken=False, version=silver.version())
+    if not work.empty:
+        version = (silver.transaction_version(table.apply_app) or 0) + 1
+        plan = _plan(table, read, columns, work, version)
+        result = database.engine(choice).apply(plan)
+        faults.reach(FaultPoint.SILVER_MERGED)
+    if result.overtaken:
+        return ApplyOutcome(key, bronze_found=True, overtaken=True, engine=str(choice))
+    row = _record(database, table, table_id(silver), read, work, result)
+    return ApplyOutcome(
+        table=key,
+        bronze_found=True,
+        rebuilt=work.rebuild,
+        applied_lsn=work.applied,
+        finalized_until=row.finalized_until,
+        hold=silver_hold(read.verdict, row, read.snapshots),
+        upserted=result.upserted,
+        deleted=result.deleted,
+        engine=str(choice),
+    )
+
+
+def _read(database: Database, table: TableName) -> _Read | None:
+    verdict = database.lake.control.read().get(table.bronze) or ControlRow(table.bronze)
+    events = [e for e in database.lake.facts.events() if e.target == table.bronze]
+    bronze = database.lake.bronze(table)
+    if bronze is None:
+        return None
+    snapshots = snapshots_of(events)
+    captured = captured_of_bronze(columns_of(bronze))
+    return _Read(verdict, snapshots, bronze, captured, _keys(database, table, snapshots, captured))
+
+
+def _keys(
+    database: Database,
+    table: TableName,
+    snapshots: Snapshots,
+    captured: tuple[Column, ...],
+) -> tuple[str, ...]:
+    """Silver's key: the settings', else the unique index as the snapshot recorded it."""
+    named = database.settings.tables[table.key].keys
+    newest = snapshots.newest
+    keys = named or (newest.keys if newest else ())
+    if not keys:
+        raise SilverKeyError(
+            "its key is unknown: the capture instance has no unique index",
+            where=str(table),
+            hint="Name the key in tables.yaml under `keys`.",
+        )
+    names = {column.name for column in captured}
+    missing = [key for key in keys if key not in names]
+    if missing:
+        raise SilverKeyError(
+            f"key column {missing[0]} is not in bronze",
+            where=str(table),
+            hint=f"Bronze has: {', '.join(sorted(names))}.",
+        )
+    if len(set(keys)) != len(keys):
+        raise SilverKeyError("a key column is named twice", where=str(table))
+    return tuple(keys)
+
+
+def _position(database: Database, table: TableName, silver: DeltaTable) -> ControlRow:
+    """Silver's control row; a silver that is another Delta table has no position."""
+    row = database.lake.control.read().get(table.silver) or ControlRow(table.silver)
+    return row if row.table_id == table_id(silver) else row.without_position()
+
+
+def _range(read: _Read, position: ControlRow) -> _Range | None:
+    """Which bronze rows this call applies; None while no snapshot is complete."""
+    known = Lsn.parse_optional(position.snapshot_lsn)
+    complete = read.snapshots.complete
+    candidates = (
+        known,
+        newest_whole_snapshot(read.bronze, known),
+        complete.at.lsn if complete else None,
+    )
+    newest = max((lsn for lsn in candidates if lsn is not None), default=None)
+    if newest is None:
+        return None
+    applied = Lsn.parse_optional(position.applied_lsn)
+    if known is None or applied is None or newest > known:
+        head = head_above(read.bronze, newest)
+        return _Range(
+            rows=rebuild_from(newest),
+            rebuild=True,
+            applied=head.lsn or newest,
+            snapshot=newest,
+            empty=False,
+        )
+    head = head_above(read.bronze, applied)
+    return _Range(
+        rows=changes_above(applied),
+        rebuild=False,
+        applied=head.lsn or applied,
+        snapshot=known,
+        empty=head.lsn is None,
+    )
+
+
+def _plan(
+    table: TableName, read: _Read, columns: tuple[Column, ...], work: _Range, version: int
+) -> ApplyPlan:
+    metadata = f'{{"applied_lsn": "{work.applied}", "bronze_version": {read.bronze.version()}}}'
+    return ApplyPlan(
+        table=str(table),
+        bronze_uri=table.bronze_uri,
+        bronze_version=read.bronze.version(),
+        silver_uri=table.silver_uri,
+        columns=columns,
+        keys=read.keys,
+        texts=merge_texts(columns, read.keys, work.rows),
+        rebuild=work.rebuild,
+        tag=CommitTag(table.apply_app, version, metadata),
+    )
+
+
+def _record(
+    database: Database,
+    table: TableName,
+    silver_id: str,
+    read: _Read,
+    work: _Range,
+    result: ApplyResult,
+) -> ControlRow:
+    """Position and verdict, in one MERGE, from the row as it stands."""
+
+    def update(rows: Mapping[str, ControlRow]) -> Iterator[ControlRow]:
+        row = rows.get(table.silver) or ControlRow(table.silver)
+        if row.table_id != silver_id:
+            row = replace(row.without_position(), table_id=silver_id)
+        if (row.applied_lsn or "") <= str(work.applied):
+            row = replace(row, applied_lsn=str(work.applied))
+        if (row.snapshot_lsn or "") <= str(work.snapshot):
+            row = replace(row, snapshot_lsn=str(work.snapshot))
+        yield follow_bronze(row, read.verdict, read.snapshots, result.version)
+
+    return database.lake.control.merge(update)[table.silver]
