@@ -1,0 +1,208 @@
+"""The Spark engine: reads in tasks, writes with Delta's Spark library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_assets.contract import Column
+from cdc_assets.engines.spark.commits import (
+    DELETION_VECTORS,
+    TableState,
+    own_commit,
+    table_state,
+)
+from cdc_assets.engines.spark.failures import is_conflict, typed_error
+from cdc_assets.engines.spark.merging import bounds_query, delta_path, merge_text
+from cdc_assets.engines.spark.session import SessionConfig, new_session, size_shuffle
+from cdc_assets.engines.spark.sources import (
+    PlannedReads,
+    RangeReader,
+    ReadCounters,
+    SourceReader,
+    load,
+)
+from cdc_assets.errors import CommitConflictError, UnsupportedColumnError
+from cdc_assets.lake.tables import StorageOptions
+from cdc_assets.planning.merging import key_bounds
+from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
+from cdc_assets.settings.model import SparkSettings
+from cdc_assets.sqlserver.connection import (
+    LARGE_VALUE_BYTES_START,
+    SourceConnection,
+    ValueTooLargeError,
+)
+from cdc_assets.sqlserver.read import next_large_value_bytes
+
+APPEND_ATTEMPTS_MAX = 4
+"""Tries of an append that loses to commits which are not of its own transaction."""
+DELETION_VECTORS_BYTES_MIN = 256 << 20
+"""Size of a silver from which its MERGEs mark rows instead of rewriting whole files."""
+
+_BRONZE = "bronze"
+_RANKING = "ranking"
+
+
+class SparkEngine:
+    """See `engines.door.Engine`.
+
+    `options` are delta-rs's, for looking at the tables; Spark's own way into the lake is part
+    of its settings.
+    """
+
+    name = "spark"
+
+    def __init__(
+        self, source: SourceConnection, settings: SparkSettings, options: StorageOptions
+    ) -> None:
+        self._source = source
+        self._config = SessionConfig.of(settings)
+        self._options = dict(options)
+
+    def append(self, plan: AppendPlan) -> AppendResult:
+        """Read the plan's ranges, one in a task, and append them as one commit."""
+        for _ in range(APPEND_ATTEMPTS_MAX):
+            before = table_state(plan.uri, self._options, plan.tag.app_id)
+            if before.transaction is not None and before.transaction >= plan.tag.version:
+                return AppendResult(committed=False)
+            try:
+                return self._append_after(plan, before)
+            except _ConflictError:
+                continue
+        raise CommitConflictError(
+            f"another writer committed first, {APPEND_ATTEMPTS_MAX} times",
+            where=plan.table,
+            hint="Run it again; if it stays, see which other job writes the table.",
+        )
+
+    def apply(self, plan: ApplyPlan) -> ApplyResult:
+        """Rank with Spark SQL, MERGE with Delta's library."""
+        before = table_state(plan.silver_uri, self._options, plan.tag.app_id)
+        if (before.transaction or 0) != plan.tag.version - 1:
+            return ApplyResult(overtaken=True)
+        session = new_session(self._config)
+        try:
+            with _failures_typed():
+                self._merge(session, plan, before)
+        except _ConflictError:
+            return ApplyResult(overtaken=True)
+        commit = own_commit(plan.silver_uri, self._options, plan.tag, before.version)
+        if commit is None:
+            return ApplyResult(overtaken=True)
+        return ApplyResult(
+            overtaken=False,
+            version=commit.version,
+            upserted=commit.count("numTargetRowsInserted", "numTargetRowsUpdated"),
+            deleted=commit.count("numTargetRowsDeleted"),
+        )
+
+    def range_reader(self, columns: tuple[Column, ...], large_value_bytes: int) -> RangeReader:
+        """What a task reads a range with."""
+        return SourceReader(self._source, columns, large_value_bytes)
+
+    def _append_after(self, plan: AppendPlan, before: TableState) -> AppendResult:
+        session = new_session(self._config)
+        large_value_bytes = LARGE_VALUE_BYTES_START
+        while True:
+            counters = ReadCounters.of(session)
+            reader = self.range_reader(plan.columns, large_value_bytes)
+            rows = load(session, PlannedReads(plan.columns, plan.ranges, reader, counters))
+            try:
+                with _failures_typed():
+                    _write(rows, plan)
+                break
+            except ValueTooLargeError:
+                larger = next_large_value_bytes(large_value_bytes)
+                if larger is None:
+                    raise UnsupportedColumnError(
+                        f"a value is larger than {large_value_bytes} bytes",
+                        where=plan.table,
+                        hint="Leave its column out: list the other columns under `columns`.",
+                    ) from None
+                large_value_bytes = larger
+        commit = own_commit(plan.uri, self._options, plan.tag, before.version)
+        rows_written = commit.count("numOutputRows") if commit else 0
+        if not rows_written:
+            return AppendResult(committed=False)
+        return AppendResult(
+            committed=True,
+            rows=rows_written,
+            read_seconds=counters.seconds.value,
+            read_mb=counters.bytes.value / 1e6,
+        )
+
+    def _merge(self, session: SparkSession, plan: ApplyPlan, before: TableState) -> None:
+        bronze = table_state(plan.bronze_uri, self._options, version=plan.bronze_version)
+        size_shuffle(session, bronze.bytes + before.bytes)
+        target = delta_path(location(plan.silver_uri))
+        if before.bytes >= DELETION_VECTORS_BYTES_MIN and not before.deletion_vectors:
+            session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('{DELETION_VECTORS}' = 'true')")
+        _at_version(session, plan).createOrReplaceTempView(_BRONZE)
+        # Kept, since it is read twice or thrice: for the key bounds, to find the files that the
+        # MERGE touches, and to write them. Delta needs the same rows both times, and lost blocks
+        # are computed again from a pinned version.
+        ranking = session.sql(plan.texts.ranking).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            ranking.createOrReplaceTempView(_RANKING)
+            bounds = () if plan.rebuild else _bounds(session, plan)
+            _tag(session, plan.tag)
+            evolve = before.lacks(plan.columns)
+            session.sql(merge_text(plan, target, _RANKING, bounds, evolve=evolve))
+        finally:
+            ranking.unpersist()
+
+
+def location(uri: str) -> str:
+    """A table's place as Spark must be told: the JVM may have another working directory."""
+    return uri if "://" in uri else str(Path(uri).absolute())
+
+
+def _write(rows: DataFrame, plan: AppendPlan) -> None:
+    writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
+    writer = writer.option("txnAppId", plan.tag.app_id).option("txnVersion", plan.tag.version)
+    writer.option("userMetadata", plan.tag.user_metadata).save(location(plan.uri))
+
+
+def _at_version(session: SparkSession, plan: ApplyPlan) -> DataFrame:
+    reader = session.read.format("delta").option("versionAsOf", plan.bronze_version)
+    return reader.load(location(plan.bronze_uri))
+
+
+def _tag(session: SparkSession, tag: CommitTag) -> None:
+    """Give the session's next commit its transaction: a MERGE has no options of its own."""
+    session.conf.set("spark.databricks.delta.write.txnAppId", tag.app_id)
+    session.conf.set("spark.databricks.delta.write.txnVersion", str(tag.version))
+    session.conf.set("spark.databricks.delta.commitInfo.userMetadata", tag.user_metadata)
+
+
+def _bounds(session: SparkSession, plan: ApplyPlan) -> tuple[str, ...]:
+    keys = tuple(column for column in plan.columns if column.name in plan.keys)
+    row = session.sql(bounds_query(keys, _RANKING)).first()
+    found = (
+        key_bounds(key, row[f"low{at}"], row[f"high{at}"], row[f"null{at}"])
+        for at, key in enumerate(keys)
+    )
+    return tuple(bound for bound in found if bound)
+
+
+class _ConflictError(Exception):
+    """Delta refused the commit because another writer was first."""
+
+
+@contextmanager
+def _failures_typed() -> Iterator[None]:
+    """Turn what Spark raises into our errors, where it is one of them or a lost conflict."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as failure:
+        if (ours := typed_error(failure)) is not None:
+            raise ours from None
+        if is_conflict(failure):
+            raise _ConflictError from None
+        raise

@@ -1,0 +1,71 @@
+"""Our typed errors across the JVM, which carries text alone, and the names of Delta's conflicts.
+
+A task's exception reaches the driver as a traceback inside a Java exception's message. So the
+task puts its error into the text as JSON in base64, which survives quoting, wrapping and
+indentation, and the driver finds it there: one place for both directions.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cdc_assets.errors import CdcError
+from cdc_assets.sqlserver.connection import ValueTooLargeError
+
+_TOO_LARGE = "value_too_large"
+_MARK = re.compile(r"<cdc-error:([A-Za-z0-9+/=]+)>")
+_CONFLICTS = re.compile(
+    r"\bDELTA_(CONCURRENT_[A-Z_]+|METADATA_CHANGED|PROTOCOL_CHANGED)\b"
+    r"|\b(Concurrent[A-Za-z]+|MetadataChanged|ProtocolChanged)Exception\b"
+)
+
+
+class TaskError(Exception):
+    """What a task raises in place of a typed error: its text and the error in it."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(f"{error} {_encoded(error)}")
+
+
+@contextmanager
+def typed_in_text() -> Iterator[None]:
+    """In a task: let our errors out as `TaskError`, so that `typed_error` finds them."""
+    try:
+        yield
+    except (CdcError, ValueTooLargeError) as error:
+        raise TaskError(error) from None
+
+
+def typed_error(failure: BaseException) -> Exception | None:
+    """In the driver: the error a task let out, or None where the failure is not one of ours."""
+    found = _MARK.search(str(failure))
+    if found is None:
+        return None
+    fields = json.loads(base64.b64decode(found.group(1)))
+    if fields["code"] == _TOO_LARGE:
+        return ValueTooLargeError(fields["what"])
+    kind = next((k for k in _kinds(CdcError) if k.code == fields["code"]), CdcError)
+    return kind(fields["what"], where=fields["where"], hint=fields["hint"])
+
+
+def is_conflict(failure: BaseException) -> bool:
+    """Whether Delta refused a commit because another writer was first."""
+    return _CONFLICTS.search(str(failure)) is not None
+
+
+def _encoded(error: Exception) -> str:
+    if isinstance(error, CdcError):
+        fields = {"code": error.code, "what": error.what, "where": error.where, "hint": error.hint}
+    else:
+        fields = {"code": _TOO_LARGE, "what": str(error)}
+    return f"<cdc-error:{base64.b64encode(json.dumps(fields).encode()).decode()}>"
+
+
+def _kinds(kind: type[CdcError]) -> Iterator[type[CdcError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _kinds(below)

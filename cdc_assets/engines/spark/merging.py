@@ -1,0 +1,47 @@
+"""The text of silver's MERGE for Spark SQL."""
+
+from __future__ import annotations
+
+from cdc_assets.contract import Column
+from cdc_assets.planning.merging import quoted
+from cdc_assets.planning.plans import ApplyPlan
+
+
+def delta_path(uri: str) -> str:
+    """A table by its location, for Spark SQL."""
+    return f"delta.{quoted(uri)}"
+
+
+def merge_text(
+    plan: ApplyPlan, target: str, source: str, bounds: tuple[str, ...], *, evolve: bool
+) -> str:
+    """One MERGE of the view `source`, which holds the ranking, into `target`.
+
+    Its conditions come from the plan; `bounds` on the target's key let file statistics prune,
+    and `evolve` adds the columns that the target lacks.
+    """
+    texts = plan.texts
+    names = [quoted(column.name) for column in plan.columns]
+    lines = [
+        f"MERGE {'WITH SCHEMA EVOLUTION ' if evolve else ''}INTO {target} AS t",
+        f"USING {quoted(source)} AS s",
+        f"ON {' AND '.join([texts.matched, *bounds])}",
+        f"WHEN MATCHED AND ({texts.newer}) AND ({texts.is_delete}) THEN DELETE",
+        f"WHEN MATCHED AND ({texts.newer}) AND ({texts.is_upsert}) THEN UPDATE SET "
+        + ", ".join(f"{name} = s.{name}" for name in names),
+        f"WHEN NOT MATCHED AND ({texts.is_upsert}) THEN INSERT ({', '.join(names)})"
+        f" VALUES ({', '.join(f's.{name}' for name in names)})",
+    ]
+    if plan.rebuild:
+        lines.append("WHEN NOT MATCHED BY SOURCE THEN DELETE")
+    return "\n".join(lines)
+
+
+def bounds_query(keys: tuple[Column, ...], source: str) -> str:
+    """One row with the smallest and largest value of each key, and whether it has NULLs."""
+    parts = []
+    for at, key in enumerate(keys):
+        name = quoted(key.name)
+        parts.append(f"min({name}) AS low{at}, max({name}) AS high{at}")
+        parts.append(f"coalesce(bool_or({name} IS NULL), false) AS null{at}")
+    return f"SELECT {', '.join(parts)} FROM {quoted(source)}"

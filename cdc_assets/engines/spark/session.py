@@ -1,0 +1,169 @@
+"""The Spark session: one JVM per process, started late, never stopped by us.
+
+Every piece of work gets a session of its own below it, since Delta takes a MERGE's transaction
+from session settings and tables are worked on in parallel threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from cdc_assets.engines.spark.installed import delta_package, java_home
+from cdc_assets.errors import CdcError, ExtraMissingError
+from cdc_assets.settings.model import SparkSettings
+
+_LOOPBACK = "127.0.0.1"
+_STARTUP_LINES_MAX = 400
+_BYTES_PER_PARTITION = 64 << 20
+_WAVES_MAX = 32
+"""Tasks per core at most: a table's bytes say little of how much of it a plan reads."""
+
+_CONTEXT_CONF = {
+    "spark.app.name": "cdc-assets",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # What fails is raised; the log would say it again, over hundreds of lines.
+    "spark.log.level": "FATAL",
+}
+_SESSION_CONF = {
+    "spark.sql.session.timeZone": "UTC",
+    # 50 by default; the state of a small table is read in as many tasks.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Rows are taken from the commit that was made.
+    "spark.databricks.delta.history.metricsEnabled": "true",
+}
+_LOCAL_CONF = {
+    "spark.driver.host": _LOOPBACK,
+    "spark.driver.bindAddress": _LOOPBACK,
+    "spark.driver.memory": "2g",
+}
+
+_starting = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """What a session is started with; settings of the user's win over the engine's."""
+
+    master: str = "local[*]"
+    conf: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, settings: SparkSettings) -> SessionConfig:
+        """The configuration that a database's settings ask for."""
+        return cls(settings.master, tuple(sorted(settings.conf.items())))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether executors are threads of the driver's JVM."""
+        return self.master.startswith("local")
+
+
+def new_session(config: SessionConfig) -> SparkSession:
+    """A session of its own, with its own settings, views and data sources, on the one JVM.
+
+    Raises `JavaMissingError`, and `ExtraMissingError` where Delta's jar cannot be had.
+    """
+    with _starting:
+        root = _root(config)
+    session = root.newSession()
+    # A context that somebody else started knows nothing of ours, so each session is told.
+    for key, value in {**_SESSION_CONF, **dict(config.conf)}.items():
+        if key in _SESSION_CONF or session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session
+
+
+def size_shuffle(session: SparkSession, bytes_read: int) -> None:
+    """Fit shuffle partitions to the work: with the default of 200 a small MERGE takes 16 s."""
+    cores = session.sparkContext.defaultParallelism
+    partitions = min(max(cores, bytes_read // _BYTES_PER_PARTITION), cores * _WAVES_MAX)
+    session.conf.set("spark.sql.shuffle.partitions", str(partitions))
+
+
+@functools.cache
+def _root(config: SessionConfig) -> SparkSession:
+    conf = SparkConf(loadDefaults=False)
+    conf.setMaster(config.master)
+    given = dict(config.conf)
+    ours = {**_CONTEXT_CONF, **_SESSION_CONF, **(_LOCAL_CONF if config.is_local else {})}
+    if not {"spark.jars.packages", "spark.jars"} & set(given):
+        ours["spark.jars.packages"] = delta_package()
+    for key, value in {**ours, **given}.items():
+        conf.set(key, value)
+    if SparkContext._active_spark_context is None:
+        _start(conf, config)
+    return SparkSession.builder.getOrCreate()
+
+
+def _start(conf: SparkConf, config: SessionConfig) -> None:
+    os.environ["JAVA_HOME"] = str(java_home())
+    if config.is_local:
+        # Workers import this project, so they run on this interpreter and not on PATH's.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    output = _JvmOutput()
+    try:
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": output.write_end})
+    except PySparkRuntimeError as error:
+        raise _start_failure(output.lines()) from error
+    finally:
+        output.close_write_end()
+    SparkContext(conf=conf, gateway=gateway)
+    output.pass_on()
+
+
+def _start_failure(lines: list[str]) -> CdcError:
+    if any("unresolved dependency" in line.lower() for line in lines):
+        return ExtraMissingError(
+            f"Spark could not fetch Delta's jar ({delta_package()})",
+            hint="Is Maven Central reachable? Else set spark.conf: spark.jars.ivySettings for a"
+            " mirror, or spark.jars to jars that are already here.",
+        )
+    said = next((line for line in reversed(lines) if "xception" in line or "rror" in line), "")
+    return CdcError(
+        f"Spark did not start{': ' + said.strip() if said else ''}",
+        hint="Its settings stand under `spark` in tables.yaml.",
+    )
+
+
+class _JvmOutput:
+    """The JVM's stderr: kept while Spark starts, where it is noise unless it fails; then ours."""
+
+    def __init__(self) -> None:
+        self._read_end, self.write_end = os.pipe()
+        self._kept: deque[str] = deque(maxlen=_STARTUP_LINES_MAX)
+        self._pass_on = False
+        self._thread = threading.Thread(target=self._follow, name="spark-stderr", daemon=True)
+        self._thread.start()
+
+    def close_write_end(self) -> None:
+        os.close(self.write_end)
+
+    def pass_on(self) -> None:
+        self._pass_on = True
+
+    def lines(self) -> list[str]:
+        """What a JVM that has ended said."""
+        self._thread.join(timeout=5)
+        return list(self._kept)
+
+    def _follow(self) -> None:
+        with os.fdopen(self._read_end, encoding="utf-8", errors="replace") as stream:
+            for line in stream:
+                if self._pass_on:
+                    sys.stderr.write(line)
+                else:
+                    self._kept.append(line)

@@ -1,0 +1,127 @@
+"""`mssql_cdc` and `mssql_cdc_snapshot`: planned ranges read in Spark tasks as Arrow batches.
+
+A data source is registered for one piece of work, in that work's own session. What it reads, and
+the connection, stand in the class, which Spark pickles: no option carries them, so that no plan,
+explain output, event log or page of Spark's UI can show them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from cdc_assets.contract import Column
+from cdc_assets.engines.spark.failures import typed_in_text
+from cdc_assets.planning.merging import quoted
+from cdc_assets.planning.plans import ReadRange
+from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, SourceConnection
+from cdc_assets.sqlserver.read import read_range
+
+CHANGES_FORMAT = "mssql_cdc"
+SNAPSHOT_FORMAT = "mssql_cdc_snapshot"
+
+RangeReader = Callable[[ReadRange], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class SourceReader:
+    """Reads one range in a task: a callable that pickles, and does not print the connection."""
+
+    source: SourceConnection
+    columns: tuple[Column, ...]
+    large_value_bytes: int = LARGE_VALUE_BYTES_START
+
+    def __call__(self, planned: ReadRange) -> Iterator[pa.RecordBatch]:
+        """The range's batches, of exactly `columns`."""
+        return read_range(
+            self.source, planned, self.columns, large_value_bytes=self.large_value_bytes
+        )
+
+
+@dataclass(frozen=True)
+class ReadCounters:
+    """What tasks measured; a task that Spark runs again counts again."""
+
+    seconds: Accumulator[float]
+    bytes: Accumulator[int]
+
+    @classmethod
+    def of(cls, session: SparkSession) -> ReadCounters:
+        """New counters at zero."""
+        context = session.sparkContext
+        return cls(context.accumulator(0.0), context.accumulator(0))
+
+
+@dataclass(frozen=True)
+class PlannedReads:
+    """What one registered data source reads."""
+
+    columns: tuple[Column, ...]
+    ranges: tuple[ReadRange, ...]
+    read: RangeReader
+    counters: ReadCounters
+
+
+class PlannedSource(DataSource):  # type: ignore[misc]
+    """A data source whose ranges were planned before it was registered."""
+
+    format_name: ClassVar[str]
+    reads: ClassVar[PlannedReads]
+
+    @classmethod
+    def name(cls) -> str:
+        """The format it is registered under."""
+        return cls.format_name
+
+    def schema(self) -> str:
+        """The declared columns, all nullable."""
+        return ddl(self.reads.columns)
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        """The one reader that both formats share."""
+        return _RangesReader(self.reads)
+
+
+class _RangesReader(DataSourceReader):  # type: ignore[misc]
+    def __init__(self, reads: PlannedReads) -> None:
+        self._reads = reads
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(planned) for planned in self._reads.ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if partition.value is None:  # Spark asks for this one where there are no ranges.
+            return
+        counters = self._reads.counters
+        began = time.monotonic()
+        with typed_in_text():
+            for batch in self._reads.read(partition.value):
+                counters.seconds.add(time.monotonic() - began)
+                counters.bytes.add(batch.nbytes)
+                yield batch
+                began = time.monotonic()
+        counters.seconds.add(time.monotonic() - began)
+
+
+def ddl(columns: tuple[Column, ...]) -> str:
+    """Columns as Spark's DDL text."""
+    return ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
+
+
+def load(session: SparkSession, reads: PlannedReads) -> DataFrame:
+    """The rows of planned ranges; a range per task.
+
+    The session must be the work's own: the format is registered in it.
+    """
+    name = CHANGES_FORMAT if any(r.guard for r in reads.ranges) else SNAPSHOT_FORMAT
+    # A class made here is pickled with what stands in it, one imported by its name alone.
+    members = {"format_name": name, "reads": reads, "__module__": "__main__"}
+    session.dataSource.register(type("PlannedRanges", (PlannedSource,), members))
+    return session.read.format(name).load()
