@@ -1,0 +1,122 @@
+"""The parameter declarations of sp_executesql and its kin: `@P1 nvarchar(64), @P2 int OUTPUT`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from cdc_assets.sandbox.results import MAX_LENGTH, Parameter, SqlError, SqlType
+from cdc_assets.sandbox.wire.type_info import arrow_type
+
+_DECLARATION = re.compile(
+    r"^\s*(?P<name>@[\w@#$]+)\s+(?:AS\s+)?(?P<type>[\w.\[\]]+(?:\s+precision)?)"
+    r"\s*(?:\((?P<arguments>[^)]*)\))?\s*(?:=.*?)?\s*(?P<output>OUT|OUTPUT)?\s*(?:READONLY)?\s*$",
+    re.IGNORECASE | re.DOTALL,
+)
+_ALIASES = {
+    "integer": "int",
+    "dec": "decimal",
+    "timestamp": "rowversion",
+    "double precision": "float",
+    "character": "char",
+    "sysname": "nvarchar",
+}
+_LENGTHS = frozenset(("char", "varchar", "nchar", "nvarchar", "binary", "varbinary"))
+_SCALES = frozenset(("time", "datetime2", "datetimeoffset"))
+_FLOAT_DIGITS_OF_REAL = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One declared parameter; `type` is None where the wire does not know the name."""
+
+    name: str
+    type: SqlType | None
+    output: bool
+
+
+def parse_declarations(text: str) -> tuple[Declaration, ...]:
+    """The declarations, in order; `SqlError` 102 where the text is none."""
+    return tuple(_declaration(part) for part in _split(text) if part.strip())
+
+
+def bind(declared: Sequence[Declaration], values: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """Values as the statement sees them: declared names and types, in the declared order.
+
+    Named values go by name, the others by position. Raises `SqlError` 8178 for a missing value.
+    """
+    if not declared:
+        return tuple(values)
+    by_name = {value.name.lower(): value for value in values if value.name}
+    positional = [value for value in values if not value.name]
+    bound = []
+    for position, declaration in enumerate(declared):
+        value = by_name.get(declaration.name.lower())
+        if value is None and position < len(positional):
+            value = positional[position]
+        if value is None:
+            text = (
+                "The parameterized query expects the parameter "
+                f"'{declaration.name}', which was not supplied."
+            )
+            raise SqlError(8178, text)
+        bound.append(replace(value, name=declaration.name, type=_declared_type(declaration, value)))
+    return tuple(bound)
+
+
+def _declared_type(declaration: Declaration, value: Parameter) -> SqlType:
+    if declaration.type is None:
+        return value.type
+    return declaration.type
+
+
+def _declaration(text: str) -> Declaration:
+    match = _DECLARATION.match(text)
+    if match is None:
+        raise SqlError(102, f"Incorrect syntax near '{text.strip()[:60]}'.", severity=15)
+    name = match["type"].lower().replace("[", "").replace("]", "").removeprefix("sys.")
+    arguments = [part.strip().lower() for part in (match["arguments"] or "").split(",")]
+    return Declaration(match["name"], _sql_type(name, arguments), bool(match["output"]))
+
+
+def _sql_type(declared: str, arguments: list[str]) -> SqlType | None:
+    name = _ALIASES.get(declared, declared)
+    if declared == "sysname":
+        return SqlType("nvarchar", length=128)
+    try:
+        numbers = [
+            MAX_LENGTH if argument == "max" else int(argument) for argument in arguments if argument
+        ]
+        sql_type = _with_arguments(name, numbers)
+        arrow_type(sql_type)
+    except Exception:  # noqa: BLE001 - an unknown type is the engine's to judge
+        return None
+    return sql_type
+
+
+def _with_arguments(name: str, numbers: list[int]) -> SqlType:
+    if name in _LENGTHS:
+        return SqlType(name, length=numbers[0] if numbers else 1)
+    if name in ("decimal", "numeric"):
+        precision, scale = (*numbers, 0)[:2] if numbers else (18, 0)
+        return SqlType(name, precision=precision, scale=scale)
+    if name in _SCALES:
+        return SqlType(name, scale=numbers[0] if numbers else 7)
+    if name == "float" and numbers and numbers[0] <= _FLOAT_DIGITS_OF_REAL:
+        return SqlType("real")
+    return SqlType(name)
+
+
+def _split(text: str) -> Iterator[str]:
+    """Parts between the commas that stand outside of parentheses."""
+    depth = start = 0
+    for position, character in enumerate(text):
+        if character == "(":
+            depth += 1
+        elif character == ")":
+            depth -= 1
+        elif character == "," and not depth:
+            yield text[start:position]
+            start = position + 1
+    yield text[start:]
