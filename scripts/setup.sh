@@ -14,6 +14,7 @@ LIBRARIES="libodbc.so.2=unixodbc libodbcinst.so.2=unixodbc libltdl.so.7=libltdl7
 libgssapi_krb5.so.2=libgssapi-krb5-2"
 JAVA_OLDEST=17
 JAVA_INSTALLED="21 17" # the newest that apt offers is taken
+JAVA_FOLDER=${JAVA_FOLDER:-/usr/lib/jvm}
 
 say() { echo "setup: $*"; }
 
@@ -32,7 +33,7 @@ find_python() {
         found=$(command -v "$candidate" 2>/dev/null) || continue
         if fits "$found"; then
             echo "$found"
-            return
+            return 0
         fi
     done
     return 1
@@ -65,14 +66,23 @@ lacking_venv() {
     fi
 }
 
-# The Java that Spark's own scripts would start, as its major version; nothing if there is none.
+# A Java's major version by its command; nothing where there is none.
 java_version() {
-    java=${JAVA_HOME:+$JAVA_HOME/bin/java}
-    java=$(command -v "${java:-java}" 2>/dev/null) || return 0
+    java=$(command -v "$1" 2>/dev/null) || return 0
     "$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | sed -n 1p
 }
 
-java_fits() { [ "$(java_version || true)" -ge "$JAVA_OLDEST" ] 2>/dev/null; }
+# The session looks in the same places in the same order: JAVA_HOME, the PATH, Debian's folder. A
+# Java that nobody named has to be one of those that Spark is tested on.
+java_fits() {
+    for java_command in "${JAVA_HOME:+$JAVA_HOME/bin/java}" java; do
+        [ "$(java_version "$java_command")" -ge "$JAVA_OLDEST" ] 2>/dev/null && return 0
+    done
+    for java_command in "$JAVA_FOLDER"/*/bin/java; do
+        case " $JAVA_INSTALLED " in *" $(java_version "$java_command") "*) return 0 ;; esac
+    done
+    return 1
+}
 
 offered() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'; }
 
@@ -80,7 +90,7 @@ java_package() {
     for version in $JAVA_INSTALLED; do
         if offered "openjdk-$version-jre-headless"; then
             echo "openjdk-$version-jre-headless"
-            return
+            return 0
         fi
     done
     return 1
@@ -110,7 +120,7 @@ as_root() {
 may_be_root() { [ "$(id -u)" -eq 0 ] || sudo -n true >/dev/null 2>&1; }
 
 quietly() {
-    "$@" >"$log" 2>&1 </dev/null && return
+    "$@" >"$log" 2>&1 </dev/null && return 0
     tail -n 20 "$log" >&2
     return 1
 }
@@ -189,18 +199,14 @@ trap 'rm -f "$log"' EXIT
 
 lacking="$(lacking_venv) $(lacking_libraries | tr '\n' ' ')"
 case " $parts " in *" spark "*)
-    if ! java_fits; then
-        [ -z "${JAVA_HOME:-}" ] ||
-            die "JAVA_HOME=$JAVA_HOME holds no Java $JAVA_OLDEST or newer, which Spark needs: unset it, or let it name one"
-        lacking="$lacking java"
-    fi ;;
+    java_fits || lacking="$lacking java" ;;
 esac
 # shellcheck disable=SC2086,SC2116 # the words, with one blank between them
 lacking=$(echo $lacking)
 
 [ -z "$lacking" ] || install_system_packages
 case " $lacking " in *" java "*)
-    java_fits || die "Java $(java_version || true) stays first on the PATH after the install: set JAVA_HOME to Java $JAVA_OLDEST or newer" ;;
+    java_fits || die "Java was installed, yet none of $JAVA_INSTALLED is in $JAVA_FOLDER: set JAVA_HOME to one" ;;
 esac
 if [ "$python" != .venv/bin/python ] || ! .venv/bin/uv --version >/dev/null 2>&1; then
     make_venv

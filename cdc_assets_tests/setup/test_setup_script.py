@@ -14,24 +14,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TOOLS = [
-    "sh",
-    "dirname",
-    "sort",
-    "sed",
-    "tr",
-    "grep",
-    "mktemp",
-    "date",
-    "tail",
-    "rm",
-    "env",
-    "cat",
-    "mkdir",
-    "cp",
-    "chmod",
-    "touch",
-]
+TOOLS = (
+    *("sh", "dirname", "sort", "sed", "tr", "grep", "mktemp", "date", "tail"),
+    *("rm", "env", "cat", "mkdir", "cp", "chmod", "touch"),
+)
 
 PYTHON = f"""#!/bin/sh
 case "$*" in
@@ -51,8 +37,8 @@ APT_GET = (
     RECORD
     + """case "$*" in *openjdk-*)
     version=$(echo "$*" | sed 's/.*openjdk-\\([0-9]*\\).*/\\1/')
-    printf '#!/bin/sh\\necho "openjdk version \\\\"%s.0.1\\\\"" >&2\\n' "$version" >"$STUBS/java"
-    chmod +x "$STUBS/java" ;;
+    mkdir -p "$JAVA_FOLDER/java-$version/bin"
+    cp "$STUBS/java-$version" "$JAVA_FOLDER/java-$version/bin/java" ;;
 esac
 """
 )
@@ -80,6 +66,8 @@ class Machine:
         self.has("apt-get", APT_GET)
         self.has("apt-cache", APT_CACHE)
         self.has("sudo", "#!/bin/sh\nexit 1\n")
+        self.java("17.0.15", "java-17")
+        self.java("21.0.7", "java-21")
         self.user(0)
 
     def has(self, name: str, text: str) -> None:
@@ -87,8 +75,8 @@ class Machine:
         path.write_text(text)
         path.chmod(0o755)
 
-    def java(self, version: str) -> None:
-        self.has("java", f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025' >&2\n")
+    def java(self, version: str, name: str = "java") -> None:
+        self.has(name, f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025' >&2\n")
 
     def user(self, number: int) -> None:
         self.has("id", f"#!/bin/sh\necho {number}\n")
@@ -98,6 +86,7 @@ class Machine:
             "PATH": str(self.stubs),
             "STUBS": str(self.stubs),
             "CALLS": str(self.calls_file),
+            "JAVA_FOLDER": str(self.folder / "jvm"),
             "LACKING": "",
             "OFFERED": DISTRIBUTION,
         }
@@ -231,10 +220,22 @@ def test_without_spark_no_java_is_asked_for(machine: Machine) -> None:
     assert machine.installed == set()
 
 
-def test_a_java_home_that_spark_cannot_use_is_one_line(machine: Machine) -> None:
-    line = only_line(machine.run("sandbox", "spark", JAVA_HOME="/nowhere"))
-    assert "JAVA_HOME=/nowhere" in line
-    assert machine.untouched
+def test_java_home_counts_and_one_that_is_of_no_use_does_no_harm(machine: Machine) -> None:
+    home = machine.folder / "mine"
+    (home / "bin").mkdir(parents=True)
+    shutil.copy(machine.stubs / "java-21", home / "bin" / "java")
+    assert machine.run("sandbox", "spark", JAVA_HOME=str(home)).returncode == 0
+    assert machine.installed == set()
+    assert machine.run("sandbox", "spark", JAVA_HOME="/nowhere").returncode == 0
+    assert machine.installed == {"openjdk-17-jre-headless"}
+
+
+def test_a_java_beside_an_older_one_on_the_path_is_found(machine: Machine) -> None:
+    machine.java("11.0.2")
+    machine.run("sandbox", "spark")
+    assert machine.installed == {"openjdk-17-jre-headless"}
+    machine.run("sandbox", "spark")
+    assert machine.installed == set()
 
 
 def test_no_java_on_offer_is_said(machine: Machine) -> None:
