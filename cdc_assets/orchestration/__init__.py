@@ -1,0 +1,1 @@
+"""Dagster: assets, checks, sensors, schedules; loading them imports and opens nothing heavy."""

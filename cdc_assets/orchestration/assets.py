@@ -1,0 +1,139 @@
+"""Bronze and silver of one database as one multi-asset: one run is one poll."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from cdc_assets.errors import CdcError, DataLossError
+from cdc_assets.orchestration.metadata import bronze_metadata, silver_metadata
+from cdc_assets.orchestration.resources import CdcResource
+from cdc_assets.orchestration.translator import BRONZE, SILVER, Translator
+
+if TYPE_CHECKING:
+    from cdc_assets.ingest.outcome import TableOutcome
+
+NO_GAP = "no_gap"
+
+Events = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
+
+
+def database_assets(translator: Translator) -> dg.AssetsDefinition:
+    """The assets of one database; a run materializes any subset of them.
+
+    Order in a run: every table, then the checks, then one Failure that names the failed tables,
+    so that one table never stops another.
+    """
+    database = translator.database
+
+    @dg.multi_asset(
+        name=f"{database.key}_tables",
+        specs=list(translator.table_specs()),
+        check_specs=[
+            dg.AssetCheckSpec(
+                NO_GAP,
+                asset=translator.asset_key(BRONZE, table),
+                blocking=True,
+                description="No change was removed by CDC cleanup before it was read.",
+            )
+            for table in translator.settings.tables
+        ],
+        can_subset=True,
+        pool=database.pool("sync"),
+    )
+    def tables(context: dg.AssetExecutionContext, cdc: CdcResource) -> Events:
+        selected = context.selected_asset_keys
+        bronze = _selected(translator, selected, BRONZE)
+        silver = _selected(translator, selected, SILVER)
+        failures: dict[str, CdcError] = {}
+        checks: list[dg.AssetCheckResult] = []
+        if bronze:
+            yield from _sync(context, cdc, translator, bronze, failures, checks)
+        for table in silver:
+            if table not in failures:
+                yield from _apply(context, cdc, translator, table, failures)
+        yield from checks
+        if failures:
+            raise _failure(failures)
+
+    return tables
+
+
+def _selected(translator: Translator, keys: set[dg.AssetKey], layer: str) -> list[str]:
+    tables = translator.settings.tables
+    return [table for table in tables if translator.asset_key(layer, table) in keys]
+
+
+def _sync(
+    context: dg.AssetExecutionContext,
+    cdc: CdcResource,
+    translator: Translator,
+    tables: list[str],
+    failures: dict[str, CdcError],
+    checks: list[dg.AssetCheckResult],
+) -> Events:
+    report = cdc.sync(translator.database.key, tables)
+    control = cdc.control(translator.database.key)
+    for table in tables:
+        outcome = report.outcomes[table]
+        key = translator.asset_key(BRONZE, table)
+        if outcome.error is not None:
+            context.log.error(str(outcome.error))
+            failures[table] = outcome.error
+        elif outcome.rows or outcome.work == "snapshot":
+            row = control.get(translator.database.table(table).bronze)
+            context.log.info(f"{table}: {outcome.rows} rows, {outcome.work}")
+            yield dg.MaterializeResult(
+                asset_key=key,
+                metadata=bronze_metadata(outcome, report, row),
+                data_version=dg.DataVersion(str(outcome.end.lsn)) if outcome.end else None,
+            )
+        checks.append(_no_gap(key, outcome))
+    # A failing blocking check ends the step where it is met: the good ones go first.
+    checks.sort(key=lambda check: not check.passed)
+
+
+def _no_gap(key: dg.AssetKey, outcome: "TableOutcome") -> dg.AssetCheckResult:
+    lost = isinstance(outcome.error, DataLossError)
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name=NO_GAP,
+        passed=not lost,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=str(outcome.error) if lost else "Every change since the snapshot was read.",
+        metadata={"cdc/code": outcome.error.code if outcome.error else "no_gap"},
+    )
+
+
+def _apply(
+    context: dg.AssetExecutionContext,
+    cdc: CdcResource,
+    translator: Translator,
+    table: str,
+    failures: dict[str, CdcError],
+) -> Events:
+    try:
+        outcome = cdc.apply(translator.database.key, table)
+    except CdcError as error:
+        context.log.error(str(error))
+        failures[table] = error
+        return
+    if outcome.overtaken:
+        context.log.info(f"{table}: another run applied it first")
+    if outcome.applied_lsn is None:
+        return
+    context.log.info(f"{table}: {outcome.upserted} upserted, {outcome.deleted} deleted")
+    yield dg.MaterializeResult(
+        asset_key=translator.asset_key(SILVER, table),
+        metadata=silver_metadata(outcome),
+        data_version=dg.DataVersion(str(outcome.applied_lsn)),
+    )
+
+
+def _failure(failures: dict[str, CdcError]) -> dg.Failure:
+    """One failure for the run; retried only where every error may pass by itself."""
+    return dg.Failure(
+        description="\n".join(str(error) for error in failures.values()),
+        metadata={f"cdc/{table}": str(error) for table, error in failures.items()},
+        allow_retries=all(error.transient for error in failures.values()),
+    )

@@ -1,0 +1,39 @@
+"""From settings to definitions."""
+
+from pathlib import Path
+
+import dagster as dg
+
+from cdc_assets.orchestration.assets import database_assets
+from cdc_assets.orchestration.checks import finality_checks
+from cdc_assets.orchestration.jobs import database_jobs, sync_schedule
+from cdc_assets.orchestration.resources import CdcResource
+from cdc_assets.orchestration.sensors import silver_sensor
+from cdc_assets.orchestration.translator import Translator
+from cdc_assets.settings import Settings
+
+
+def build_definitions(settings: Settings, settings_file: Path) -> dg.Definitions:
+    """All assets, checks, jobs, sensors and schedules of the settings; connects to nothing."""
+    merged = dg.Definitions(
+        resources={"cdc": CdcResource(settings_file=str(settings_file))},
+        # One run is one process: engines do the parallel work, and Spark starts once.
+        executor=dg.in_process_executor,
+    )
+    for key, database in settings.databases.items():
+        translator = Translator(key, database)
+        jobs = database_jobs(translator)
+        merged = dg.Definitions.merge(
+            merged,
+            dg.Definitions(
+                assets=[
+                    *(translator.source_spec(table) for table in database.tables),
+                    database_assets(translator),
+                ],
+                asset_checks=[finality_checks(translator)],
+                jobs=list(jobs.values()),
+                sensors=[silver_sensor(translator)],
+                schedules=[sync_schedule(translator, jobs["sync"])],
+            ),
+        )
+    return merged

@@ -1,0 +1,74 @@
+"""What a materialization tells, by stable names with their unit last; numbers plot in the page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cdc_assets.ingest.outcome import TableOutcome
+    from cdc_assets.ingest.sync import SyncReport
+    from cdc_assets.planning.records import ControlRow
+    from cdc_assets.silver.apply import ApplyOutcome
+
+Metadata = dict[str, int | float | str]
+
+
+def bronze_metadata(
+    outcome: TableOutcome, report: SyncReport, control: ControlRow | None
+) -> Metadata:
+    """What a sync did with one bronze table."""
+    counts = outcome.counts
+    start, end = outcome.start, outcome.end
+    first, last = _commit_times(outcome)
+    return {
+        "dagster/partition_row_count": outcome.rows,
+        "cdc/work": str(outcome.work),
+        "cdc/rows": outcome.rows,
+        "cdc/inserts": counts.inserts if counts else 0,
+        "cdc/updates": counts.updates if counts else 0,
+        "cdc/deletes": counts.deletes if counts else 0,
+        "cdc/lag_seconds": _seconds_since(end.commit_ts if end else None),
+        "cdc/capture_lag_seconds": round(report.poll.capture_lag_seconds or 0.0, 3),
+        "cdc/read_mb": round(outcome.read_mb, 3),
+        "cdc/read_seconds": round(outcome.read_seconds, 3),
+        "cdc/duration_seconds": round(outcome.duration_seconds, 3),
+        "cdc/start_lsn": str(start.lsn) if start else "",
+        "cdc/end_lsn": str(end.lsn) if end else "",
+        "cdc/min_commit_ts": _text(first),
+        "cdc/max_commit_ts": _text(last),
+        "cdc/finalized_until": _text(control.finalized_until if control else None),
+        "cdc/engine": outcome.engine,
+    }
+
+
+def silver_metadata(outcome: ApplyOutcome) -> Metadata:
+    """What an apply did with one silver table."""
+    return {
+        "cdc/rows": outcome.upserted + outcome.deleted,
+        "cdc/upserted": outcome.upserted,
+        "cdc/deleted": outcome.deleted,
+        "cdc/rebuilt": int(outcome.rebuilt),
+        "cdc/lag_seconds": _seconds_since(outcome.finalized_until),
+        "cdc/applied_lsn": str(outcome.applied_lsn or ""),
+        "cdc/finalized_until": _text(outcome.finalized_until),
+        "cdc/hold": str(outcome.hold or ""),
+        "cdc/engine": outcome.engine,
+    }
+
+
+def _commit_times(outcome: TableOutcome) -> tuple[datetime | None, datetime | None]:
+    if outcome.counts is not None:
+        return outcome.counts.min_commit_ts, outcome.counts.max_commit_ts
+    at = outcome.end.commit_ts if outcome.end else None
+    return at, at
+
+
+def _seconds_since(at: datetime | None) -> float:
+    if at is None:
+        return 0.0
+    return round((datetime.now(UTC).replace(tzinfo=None) - at).total_seconds(), 3)
+
+
+def _text(at: datetime | None) -> str:
+    return at.isoformat(sep=" ", timespec="milliseconds") if at else ""

@@ -1,0 +1,97 @@
+"""The one resource: it holds the SQL Server and the Delta clients, and Spark where asked for.
+
+The only place of the orchestration that reaches the rooms below, and only inside its methods:
+importing them at the top would make every process that loads the definitions pay for Arrow, ODBC
+and delta-rs. Nothing is kept between calls, so a restarted source is found where it is now.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from cdc_assets.planning.pending import Pending, lowest_applied, pending_work
+from cdc_assets.planning.snapshots import snapshots_of
+from cdc_assets.planning.verdict import Finality, judge_finality
+from cdc_assets.settings import load_settings
+
+if TYPE_CHECKING:
+    from cdc_assets.engines.database import Database
+    from cdc_assets.ingest.sync import SyncReport
+    from cdc_assets.planning.records import ControlRow, FactsRow
+    from cdc_assets.silver.apply import ApplyOutcome
+
+
+class CdcResource(dg.ConfigurableResource[None]):
+    """SQL Server and the lake, for assets, checks and sensors alike."""
+
+    settings_file: str
+
+    def database(self, key: str) -> "Database":
+        """The clients of one database; opens nothing yet."""
+        from cdc_assets.engines.database import Database  # noqa: PLC0415
+
+        return Database.of(key, load_settings(Path(self.settings_file)).databases[key])
+
+    def sync(self, key: str, tables: list[str]) -> "SyncReport":
+        """Bring bronze up to the source."""
+        from cdc_assets.ingest.sync import sync  # noqa: PLC0415
+
+        return sync(self.database(key), tables)
+
+    def apply(self, key: str, table: str) -> "ApplyOutcome":
+        """Bring one silver table up to bronze."""
+        from cdc_assets.silver.apply import apply_changes  # noqa: PLC0415
+
+        return apply_changes(self.database(key), table)
+
+    def control(self, key: str) -> "dict[str, ControlRow]":
+        """Every control row of a database."""
+        return self.database(key).lake.control.read()
+
+    def pending(self, key: str) -> list[Pending]:
+        """The silver tables with work, from the small tables alone."""
+        database = self.database(key)
+        control = database.lake.control.read()
+        events = _by_target(database.lake.facts.events())
+        names = [database.table(table) for table in database.settings.tables]
+        floor = lowest_applied(control, [name.silver for name in names])
+        changes = database.lake.facts.newest_changes(floor)
+        found = (
+            pending_work(
+                name.key,
+                control.get(name.bronze),
+                control.get(name.silver),
+                snapshots_of(events.get(name.bronze, ())),
+                changes.get(name.bronze),
+            )
+            for name in names
+        )
+        return [work for work in found if work is not None]
+
+    def finality(self, key: str) -> dict[str, Finality]:
+        """The verdict of every table against the delay it is allowed."""
+        database = self.database(key)
+        control = database.lake.control.read()
+        events = _by_target(database.lake.facts.events())
+        now = datetime.now(UTC).replace(tzinfo=None)
+        found = {}
+        for table in database.settings.tables:
+            name, wanted = database.table(table), database.settings.finality_of(table)
+            found[table] = judge_finality(
+                now,
+                control.get(name.bronze),
+                control.get(name.silver),
+                snapshots_of(events.get(name.bronze, ())),
+                wanted.granularity,
+                wanted.allowed_delay,
+            )
+        return found
+
+
+def _by_target(rows: "list[FactsRow]") -> "dict[str, list[FactsRow]]":
+    found: dict[str, list[FactsRow]] = {}
+    for row in rows:
+        found.setdefault(row.target or "", []).append(row)
+    return found

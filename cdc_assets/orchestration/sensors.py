@@ -1,0 +1,81 @@
+"""`silver_waves`: asks for silver while bronze holds what silver has not applied.
+
+It looks at a level, never at an edge: a lost tick, a failed run, a deleted cursor or a bronze that
+moves twice while silver runs all heal at the next tick.
+"""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from cdc_assets.orchestration.resources import CdcResource
+from cdc_assets.orchestration.translator import SILVER, Translator
+from cdc_assets.planning.pending import Pending
+
+ATTEMPTS_MAX = 3
+"""Runs asked for one state of bronze; then a person has to look."""
+WAVE_TAG = "cdc/wave"
+TICK_SECONDS = 4
+"""The daemon looks every 5 s; 4 gives a steady tick at each of its turns."""
+
+_RUNNING = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+def silver_sensor(translator: Translator) -> dg.SensorDefinition:
+    """The sensor of one database."""
+    database = translator.database
+
+    @dg.sensor(
+        name=f"{database.key}_silver_waves",
+        target=[translator.asset_key(SILVER, table) for table in translator.settings.tables],
+        minimum_interval_seconds=TICK_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Asks for silver while bronze holds what silver has not applied.",
+    )
+    def silver_waves(context: dg.SensorEvaluationContext, cdc: CdcResource) -> dg.SensorResult:
+        pending = cdc.pending(database.key)
+        tick = int(context.cursor or 0) + 1
+        if not pending:
+            return dg.SensorResult(
+                skip_reason="Every silver table is at bronze's head.", cursor=str(tick)
+            )
+        wave = _wave(database.key, pending)
+        earlier = context.instance.get_run_records(dg.RunsFilter(tags={WAVE_TAG: wave}))
+        running = [r for r in earlier if r.dagster_run.status in _RUNNING]
+        if running:
+            run = running[0].dagster_run.run_id
+            return dg.SensorResult(skip_reason=f"Run {run} is at it.", cursor=str(tick))
+        if len(earlier) >= ATTEMPTS_MAX:
+            return dg.SensorResult(
+                skip_reason=f"{len(earlier)} runs for {wave} left work undone: look at the last"
+                " one, then run the apply job by hand.",
+                cursor=str(tick),
+            )
+        return dg.SensorResult(
+            run_requests=[_request(translator, pending, wave, len(earlier))], cursor=str(tick)
+        )
+
+    return silver_waves
+
+
+def _wave(database: str, pending: Sequence[Pending]) -> str:
+    """What this state of bronze is called; the same state has the same name at every tick."""
+    newest = max(pending, key=lambda work: work.lsn)
+    return f"{database}-{newest.lsn}-{len(pending)}"
+
+
+def _request(
+    translator: Translator, pending: Sequence[Pending], wave: str, attempt: int
+) -> dg.RunRequest:
+    return dg.RunRequest(
+        # Dagster never runs a key twice, not even after a failure: the attempt is part of it.
+        run_key=f"{wave}-{attempt}",
+        asset_selection=[translator.asset_key(SILVER, work.table) for work in pending],
+        tags={WAVE_TAG: wave, "cdc/database": translator.database.key},
+    )

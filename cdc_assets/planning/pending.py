@@ -1,0 +1,69 @@
+"""What silver still has to apply: a level, not an edge, so that a lost tick heals by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cdc_assets.planning.records import ControlRow
+from cdc_assets.planning.snapshots import Snapshots
+from cdc_assets.planning.verdict import silver_hold
+
+
+class Due(StrEnum):
+    """Why a silver table has work."""
+
+    NO_POSITION = "no_position"
+    NEW_SNAPSHOT = "new_snapshot"
+    NEW_CHANGES = "new_changes"
+    NEW_VERDICT = "new_verdict"
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A silver table with work, and the bronze LSN that it would reach."""
+
+    table: str
+    due: Due
+    lsn: str
+
+
+def pending_work(
+    table: str,
+    bronze: ControlRow | None,
+    silver: ControlRow | None,
+    snapshots: Snapshots,
+    newest_change: str | None,
+) -> Pending | None:
+    """Whether one silver table has work.
+
+    `newest_change` is the facts' largest change LSN: they are written before control, so a sync
+    that died between the two is seen all the same.
+    """
+    complete = snapshots.complete
+    if complete is None:
+        return None
+    s = str(complete.at.lsn)
+    changed = max(newest_change or s, (bronze.changed_lsn if bronze else None) or s, s)
+    if silver is None or silver.applied_lsn is None or silver.snapshot_lsn is None:
+        return Pending(table, Due.NO_POSITION, changed)
+    if silver.snapshot_lsn < s:
+        return Pending(table, Due.NEW_SNAPSHOT, changed)
+    if silver.applied_lsn < changed:
+        return Pending(table, Due.NEW_CHANGES, changed)
+    if bronze is not None and _verdict_waits(bronze, silver, snapshots):
+        return Pending(table, Due.NEW_VERDICT, bronze.end_lsn or changed)
+    return None
+
+
+def _verdict_waits(bronze: ControlRow, silver: ControlRow, snapshots: Snapshots) -> bool:
+    if bronze.finalized_until is None or silver_hold(bronze, silver, snapshots) is not None:
+        return False
+    return silver.finalized_until is None or silver.finalized_until < bronze.finalized_until
+
+
+def lowest_applied(rows: Mapping[str, ControlRow], silver_names: list[str]) -> str | None:
+    """The LSN that every one of these silver tables has applied; None when one has nothing."""
+    applied = [rows[name].applied_lsn if name in rows else None for name in silver_names]
+    return None if None in applied else min((a for a in applied if a), default=None)
