@@ -1,0 +1,83 @@
+"""The command line: one file a command.
+
+Commands import the rooms they use when they run, so that `--help` and a wrong option answer at
+once; this is the one room, beside the Dagster resource, that does so.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from cdc_assets.errors import CdcError
+
+EXIT_FAILED = 1
+
+app = typer.Typer(
+    name="cdc-assets",
+    help="SQL Server tables in a Delta lake, and for each one up to when it is complete.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+EngineOption = Annotated[
+    Literal["arrow", "spark"], typer.Option(help="Engine that reads and writes.")
+]
+
+
+@app.command()
+def demo(
+    engine: EngineOption = "arrow",
+    scale: Annotated[
+        float, typer.Option(min=0.001, max=100, help="1 is 300,000 rows in three tables.")
+    ] = 1.0,
+) -> None:
+    """Load, change and compare three tables, end to end, from empty."""
+    from cdc_assets.cli.demo import run_demo  # noqa: PLC0415
+
+    raise typer.Exit(run_demo(engine, scale))
+
+
+@app.command()
+def sandbox(
+    port: Annotated[int, typer.Option(help="Port on loopback; 0 takes a free one.")] = 0,
+    fresh: Annotated[bool, typer.Option(help="Start from empty.")] = False,
+) -> None:
+    """Run the embedded SQL Server stand-in until Ctrl-C."""
+    from cdc_assets.cli.sandbox import run_sandbox  # noqa: PLC0415
+
+    raise typer.Exit(run_sandbox(port=port, fresh=fresh))
+
+
+@app.command()
+def dev(
+    port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 0,
+) -> None:
+    """Run the sandbox and Dagster's page until Ctrl-C."""
+    from cdc_assets.cli.dev import run_dev  # noqa: PLC0415
+
+    raise typer.Exit(run_dev(port))
+
+
+@app.command()
+def sync(
+    database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
+    tables: Annotated[list[str] | None, typer.Argument(help="Tables; all by default.")] = None,
+) -> None:
+    """Bring bronze and silver up to the source once, without Dagster."""
+    from cdc_assets.cli.sync import run_sync  # noqa: PLC0415
+
+    raise typer.Exit(run_sync(database, tables or []))
+
+
+def main() -> None:
+    """Entry point: an error of ours is one sentence and exit status 1."""
+    try:
+        app()
+    except CdcError as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(str(error), markup=False)
+        sys.exit(EXIT_FAILED)

@@ -1,0 +1,88 @@
+"""Child processes that end with us, whatever ends us."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from cdc_assets.errors import CdcError, ExtraMissingError
+
+READY_SECONDS_MAX = 60
+STOP_SECONDS_MAX = 15
+
+
+class ChildFailedError(CdcError):
+    """A process we started ended by itself."""
+
+    code = "child_failed"
+
+
+@contextlib.contextmanager
+def child(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    output: IO[str] | None = None,
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a command for a block; it is asked to stop at the end, and killed if it will not."""
+    process = subprocess.Popen(  # noqa: S603 - our own commands
+        command,
+        stdout=output or subprocess.PIPE,
+        stderr=subprocess.STDOUT if output else None,
+        text=True,
+        env=environment,
+        # A Ctrl-C reaches only us; children are stopped in order, below.
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def running_sandbox(
+    state: Path,
+    *,
+    scale: float | None = None,
+    port: int = 0,
+    fresh: bool = False,
+    capture_interval_seconds: float = 0.2,
+) -> Iterator[str]:
+    """The sandbox in a process of its own; gives its ready line."""
+    command = [
+        *(sys.executable, "-m", "cdc_assets.sandbox", "--state", str(state)),
+        *("--port", str(port), "--capture-interval", str(capture_interval_seconds)),
+        *(["--workload", str(scale)] if scale is not None else []),
+        *(["--fresh"] if fresh else []),
+    ]
+    with child(command) as process:
+        assert process.stdout is not None  # noqa: S101 - asked for above
+        ready = process.stdout.readline().strip()
+        if not ready:
+            process.wait(STOP_SECONDS_MAX)
+            raise ChildFailedError(
+                "the sandbox did not start", hint="What it printed above says why."
+            )
+        yield ready
+
+
+def require_sandbox() -> None:
+    """Raise where the sandbox's packages are not installed."""
+    missing = [m for m in ("duckdb", "sqlglot", "pytds") if importlib.util.find_spec(m) is None]
+    if missing:
+        raise ExtraMissingError(
+            f"the sandbox needs {', '.join(missing)}",
+            hint="Run `make setup`, or `pip install 'cdc-assets[sandbox]'`.",
+        )
