@@ -1,0 +1,46 @@
+"""What tests of several rooms share: the engines, and how many tests ran on each."""
+
+import pytest
+
+from cdc_assets.engines.arrow import ArrowEngine
+from cdc_assets.engines.door import Engine
+from cdc_assets.settings.model import SparkSettings
+from cdc_assets.sqlserver.connection import SourceConnection
+
+ENGINES = [
+    pytest.param("arrow", id="arrow"),
+    pytest.param("spark", id="spark", marks=pytest.mark.spark),
+]
+SPARK = SparkSettings(master="local[2]")
+NO_SOURCE = SourceConnection(name="none", text="Server=127.0.0.1,1;UID=x;PWD=x")
+
+
+def make_engine(name: str, source: SourceConnection) -> Engine:
+    """An engine by name; Spark's session is one for all tests."""
+    if name == "arrow":
+        return ArrowEngine(source, {})
+    # Late: the fast tests must run where no PySpark is installed.
+    from cdc_assets.engines.spark.engine import SparkEngine  # noqa: PLC0415
+
+    return SparkEngine(source, SPARK, {})
+
+
+@pytest.fixture(params=ENGINES)
+def engine_name(request: pytest.FixtureRequest) -> str:
+    """Each engine in turn; a test that takes this runs on both."""
+    return str(request.param)
+
+
+@pytest.fixture
+def engine(engine_name: str) -> Engine:
+    """An engine for work that needs no source."""
+    return make_engine(engine_name, NO_SOURCE)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests ran on each engine."""
+    passed = [report.nodeid for report in terminalreporter.stats.get("passed", [])]
+    for name in ("arrow", "spark"):
+        count = sum(f"[{name}" in nodeid or f"-{name}" in nodeid for nodeid in passed)
+        if count:
+            terminalreporter.write_line(f"engine {name}: {count} tests passed")

@@ -1,0 +1,90 @@
+"""Where a table may go on from (B001, B003, B004, B011, B012, B013, B017, B018, B019)."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from cdc_assets.errors import CaptureNotReadyError, DataLossError, HistoryChangedError
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.polls import CaptureInstance, Poll, ServerClock
+from cdc_assets.planning.positions import (
+    check_continues,
+    first_snapshot_offset,
+    furthest,
+    readable_end,
+)
+from cdc_assets.planning.records import Identity
+
+NOON = datetime(2026, 11, 30, 12)
+IDENTITY = Identity(1, 2, "dbo_t", NOON)
+
+
+def at(number: int) -> Offset:
+    return Offset(Lsn.of_int(number), NOON)
+
+
+def instance(start: int = 10) -> CaptureInstance:
+    return CaptureInstance(IDENTITY, "dbo", "t", Lsn.of_int(start), ("id",))
+
+
+def poll(newest: int | None = 50, watermark: int | None = 10, start: int = 10) -> Poll:
+    return Poll(
+        clock=ServerClock(NOON, 0),
+        max=None if newest is None else at(newest),
+        instances={"dbo_t": instance(start)},
+        watermarks={"dbo_t": None if watermark is None else Lsn.of_int(watermark)},
+    )
+
+
+def check(position: int, seen: Poll, known: Identity | None = IDENTITY) -> None:
+    check_continues(at(position), known, seen.instances["dbo_t"], seen, where="t")
+
+
+@pytest.mark.parametrize("position", [10, 9, 50])
+def test_goes_on_when_the_next_needed_lsn_is_there(position: int) -> None:
+    check(position, poll())  # B003: equal to the watermark, and next needed equal to it
+
+
+def test_loss_when_the_next_needed_lsn_is_below_the_watermark() -> None:
+    with pytest.raises(DataLossError, match="removed by cleanup"):
+        check(8, poll())
+
+
+def test_without_a_watermark_the_instance_start_stands_in() -> None:
+    check(9, poll(watermark=None))
+    with pytest.raises(DataLossError):
+        check(8, poll(watermark=None))
+
+
+def test_a_position_above_the_newest_lsn_is_another_history() -> None:
+    with pytest.raises(HistoryChangedError, match="restored or failed over"):
+        check(51, poll())
+
+
+def test_a_new_instance_starts_above_max_lsn() -> None:
+    """B011, B012: the position is its start less one, although max_lsn is far below."""
+    check(59, poll(newest=50, watermark=None, start=60))
+
+
+def test_a_recreated_instance_is_loss() -> None:
+    other = replace(IDENTITY, change_object_id=3)
+    with pytest.raises(DataLossError, match="re-created"):
+        check(20, poll(), known=other)
+
+
+def test_snapshot_is_stamped_above_everything_the_table_may_lack() -> None:
+    assert first_snapshot_offset(poll(), instance()) == Lsn.of_int(50)
+    assert first_snapshot_offset(poll(start=60), instance(60)) == Lsn.of_int(59)
+    assert first_snapshot_offset(poll(newest=None), instance(60)) == Lsn.of_int(59)
+
+
+def test_capture_that_never_ran_is_told() -> None:
+    with pytest.raises(CaptureNotReadyError, match="max_lsn is NULL"):
+        readable_end(poll(newest=None), where="t")
+
+
+def test_the_furthest_wins() -> None:
+    assert furthest([None, at(3), at(7), at(5)]) == at(7)
+    assert furthest([None, None]) is None

@@ -1,0 +1,124 @@
+"""The verdict is never early, never goes back, and says what holds it."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.advancing import BronzeProgress, advance_bronze, follow_bronze
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.pending import Due, pending_work
+from cdc_assets.planning.records import ControlRow, Identity
+from cdc_assets.planning.snapshots import Snapshot, Snapshots
+from cdc_assets.planning.verdict import (
+    PERIODS,
+    Hold,
+    Reason,
+    finalized_until,
+    judge_finality,
+    silver_hold,
+)
+
+NOON = datetime(2026, 11, 30, 12)
+IDENTITY = Identity(1, 2, "dbo_t", NOON)
+S = Lsn.of_int(10)
+DONE = Snapshots(complete=Snapshot(Offset(S, NOON), ("id",), NOON + timedelta(seconds=30)))
+
+
+def text(number: int) -> str:
+    return str(Lsn.of_int(number))
+
+
+BRONZE = ControlRow(
+    "bronze/t",
+    finalized_until=NOON + timedelta(minutes=5),
+    end_lsn=text(20),
+    end_commit_ts=NOON + timedelta(minutes=5, seconds=3),
+    updated_at=NOON + timedelta(minutes=5, seconds=4),
+    changed_lsn=text(15),
+)
+SILVER = ControlRow("silver/t", applied_lsn=text(15), snapshot_lsn=str(S))
+
+
+@given(st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1)), st.sampled_from(sorted(PERIODS)))
+def test_a_final_period_has_ended(end: datetime, granularity: str) -> None:
+    until = finalized_until(end, granularity)
+    assert until <= end < until + PERIODS[granularity]
+    assert finalized_until(until, granularity) == until
+
+
+def progress(lsn: int, at: datetime) -> BronzeProgress:
+    return BronzeProgress("bronze/t", Offset(Lsn.of_int(lsn), at), IDENTITY, "second")
+
+
+def test_bronze_moves_forward_only() -> None:
+    row = advance_bronze(None, progress(20, NOON))
+    assert (row.end_lsn, row.finalized_until, row.identity) == (text(20), NOON, IDENTITY)
+    assert advance_bronze(row, progress(19, NOON + timedelta(hours=1))) == row
+    stepped_back = advance_bronze(row, progress(21, NOON - timedelta(hours=1)))
+    assert (stepped_back.end_lsn, stepped_back.end_commit_ts) == (text(21), NOON)
+    assert stepped_back.finalized_until == NOON
+
+
+@pytest.mark.parametrize(
+    ("silver", "snapshots", "bronze", "hold"),
+    [
+        (SILVER, DONE, BRONZE, None),
+        (SILVER, Snapshots(), BRONZE, Hold.SNAPSHOT_OPEN),
+        (None, DONE, BRONZE, Hold.BEHIND_BRONZE),
+        (replace(SILVER, applied_lsn=text(14)), DONE, BRONZE, Hold.BEHIND_BRONZE),
+        (replace(SILVER, snapshot_lsn=text(9)), DONE, BRONZE, Hold.BEHIND_BRONZE),
+        (SILVER, DONE, replace(BRONZE, finalized_until=NOON), Hold.SNAPSHOT_SETTLING),
+        (SILVER, DONE, replace(BRONZE, changed_lsn=None), None),
+    ],
+)
+def test_what_holds_silver_back(
+    silver: ControlRow | None, snapshots: Snapshots, bronze: ControlRow, hold: Hold | None
+) -> None:
+    assert silver_hold(bronze, silver, snapshots) is hold
+
+
+def test_silver_takes_bronzes_verdict_and_its_own_version() -> None:
+    row = follow_bronze(SILVER, BRONZE, DONE, version=7)
+    assert row.finalized_until == BRONZE.finalized_until
+    assert (row.end_lsn, row.verdict_version) == (BRONZE.end_lsn, 7)
+    assert follow_bronze(row, BRONZE, DONE).verdict_version == 7
+
+
+def test_a_held_silver_keeps_its_row() -> None:
+    behind = replace(SILVER, applied_lsn=text(11))
+    assert follow_bronze(behind, BRONZE, DONE, version=7) == behind
+
+
+def judge(now: datetime, bronze: ControlRow | None, silver: ControlRow | None) -> Reason:
+    return judge_finality(now, bronze, silver, DONE, "minute", timedelta(minutes=2)).reason
+
+
+def test_reasons() -> None:
+    final = replace(SILVER, finalized_until=BRONZE.finalized_until)
+    soon, late = NOON + timedelta(minutes=8), NOON + timedelta(minutes=9)
+    looked = replace(BRONZE, updated_at=late)
+    assert judge(soon, BRONZE, final) is Reason.ON_TIME
+    assert judge(late, None, None) is Reason.NEVER_LOADED
+    assert judge(late, BRONZE, final) is Reason.SYNC_STOPPED
+    assert judge(late, looked, final) is Reason.CAPTURE_STOPPED
+    fresh = replace(looked, end_commit_ts=late)
+    assert judge(late, fresh, replace(final, applied_lsn=text(1))) is Reason.BEHIND_BRONZE
+
+
+def test_pending_is_a_level() -> None:
+    def due(silver: ControlRow | None, newest: str | None = None) -> Due | None:
+        work = pending_work("t", BRONZE, silver, DONE, newest)
+        return None if work is None else work.due
+
+    final = replace(SILVER, finalized_until=BRONZE.finalized_until)
+    assert due(final) is None
+    assert due(None) is Due.NO_POSITION
+    assert due(replace(final, snapshot_lsn=text(9))) is Due.NEW_SNAPSHOT
+    assert due(replace(final, applied_lsn=text(14))) is Due.NEW_CHANGES
+    assert due(final, newest=text(16)) is Due.NEW_CHANGES
+    assert due(SILVER) is Due.NEW_VERDICT
+    assert pending_work("t", BRONZE, None, Snapshots(), None) is None
