@@ -12,6 +12,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SETUP := scripts/setup.sh
 LOCKED := pyproject.toml uv.lock $(SETUP)
+SPARK_TESTS := cdc_assets_tests/engines/spark
 READY_DEMO := $(READY)-$(if $(filter spark,$(ENGINE)),spark,sandbox)
 READY_TEST := $(READY)-$(if $(filter fast,$(ONLY)),dev,all)
 
@@ -37,10 +38,11 @@ dev: $(READY)-sandbox ## the sandbox and Dagster's web page, until Ctrl-C
 	@$(BIN)/cdc-assets dev
 
 test: $(READY_TEST) check ## all checks and tests (ONLY=fast: those without a JVM)
-	$(BIN)/pytest -m "not spark"
 ifeq ($(ONLY),fast)
-	@echo "ONLY=fast: the tests marked spark were left out, they need a JVM; 'make test' runs them"
+	$(BIN)/pytest -m "not spark" --ignore=$(SPARK_TESTS)
+	@echo "ONLY=fast left out $(SPARK_TESTS) and all tests marked spark: they need PySpark or a JVM"
 else
+	$(BIN)/pytest -m "not spark"
 	$(BIN)/pytest -m spark
 endif
 

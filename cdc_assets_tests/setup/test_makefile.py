@@ -111,8 +111,9 @@ def test_all_tests_install_once_check_first_and_run_fast_before_spark(checkout: 
 def test_fast_tests_need_no_spark_and_say_what_they_leave_out(checkout: Checkout) -> None:
     ended = checkout.make("test", "ONLY=fast")
     assert checkout.calls[0] == "setup.sh sandbox dev"
-    assert checkout.calls[-1] == "pytest -m not spark"
-    assert "tests marked spark were left out" in ended.stdout
+    assert checkout.calls[-1] == "pytest -m not spark --ignore=cdc_assets_tests/engines/spark"
+    assert "all tests marked spark: they need PySpark or a JVM" in ended.stdout
+    assert (ROOT / "cdc_assets_tests" / "engines" / "spark").is_dir()
 
 
 def test_a_failing_check_ends_it_before_the_tests(checkout: Checkout) -> None:
