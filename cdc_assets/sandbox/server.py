@@ -38,6 +38,7 @@ class TdsServer:
         self._certificate = ensure_certificate(state_dir)
         self._watcher = Watcher()
         self._listener: socket.socket | None = None
+        self._port: int | None = None
         self._accepting: threading.Thread | None = None
         self._connections: dict[Connection, threading.Thread] = {}
         self._lock = threading.Lock()
@@ -46,9 +47,9 @@ class TdsServer:
     @property
     def port(self) -> int:
         """The port it listens on."""
-        if self._listener is None:
+        if self._port is None:
             raise RuntimeError("the server has not been started")
-        return int(self._listener.getsockname()[1])
+        return self._port
 
     @property
     def ca_file(self) -> Path:
@@ -56,10 +57,11 @@ class TdsServer:
         return self._certificate.ca
 
     def start(self) -> None:
-        """Listen and serve in the background; `OSError` where the port is taken."""
+        """Listen and serve in the background, once; `OSError` where the port is taken."""
         inside, first = server_contexts(self._certificate)
         environment = Environment(self._backend, inside, first, self._watcher)
         self._listener = socket.create_server(self._address, backlog=MAX_CONNECTIONS)
+        self._port = int(self._listener.getsockname()[1])
         self._watcher.start()
         self._accepting = threading.Thread(
             target=self._accept, args=(self._listener, environment), name="tds-accept", daemon=True

@@ -185,10 +185,15 @@ class ResponseWriter:
 def _return_values(
     outputs: Iterable[tuple[str, SqlType, object]], parameters: tuple[Parameter, ...]
 ) -> Iterator[bytes]:
-    """RETURNVALUE tokens; clients find a parameter by its place in the call, or by its name."""
+    """RETURNVALUE tokens; clients find a parameter by its place in the call."""
     names = [parameter.name.lower() for parameter in parameters]
+    places = [place for place, parameter in enumerate(parameters) if parameter.output]
     for position, (name, sql_type, value) in enumerate(outputs):
-        ordinal = names.index(name.lower()) if name.lower() in names else position
+        if name.lower() in names:
+            ordinal = names.index(name.lower())
+        else:
+            # Given by position: the procedure's names are not in the call.
+            ordinal = places[position] if position < len(places) else position
         yield tokens.return_value(ordinal, name, sql_type, encode_value(sql_type, value))
 
 

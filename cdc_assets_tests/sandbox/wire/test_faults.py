@@ -1,0 +1,227 @@
+"""What goes wrong: attentions, dropped connections, garbage, limits, stopping."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+import arrow_odbc
+import pyarrow as pa
+import pytds
+import pytest
+
+from cdc_assets.sandbox import server as server_module
+from cdc_assets.sandbox.results import Parameter, Result, ResultColumn, ResultSet, SqlType
+from cdc_assets.sandbox.server import TdsServer
+from cdc_assets.sandbox.wire.limits import MAX_LOGIN_MESSAGE_BYTES
+from cdc_assets_tests.sandbox.wire.canned import CannedBackend, CannedSession
+from cdc_assets_tests.sandbox.wire.clients import odbc, read, tds
+
+COLUMNS = (ResultColumn("n", SqlType("int")), ResultColumn("t", SqlType("varchar", length=20)))
+
+
+def endless() -> Iterator[pa.RecordBatch]:
+    batch = pa.record_batch(
+        [pa.array(range(20_000), pa.int32()), pa.array(["text"] * 20_000)], names=["n", "t"]
+    )
+    while True:
+        yield batch
+
+
+@pytest.fixture
+def answered(backend: CannedBackend) -> CannedBackend:
+    backend.rows_of("one", [("n", SqlType("int"), pa.array([1], pa.int32()))])
+    backend.results_of("endless", lambda: [ResultSet(COLUMNS, endless())])
+
+    def wait(session: CannedSession, _: Sequence[Parameter]) -> Iterator[Result]:
+        assert session.cancelled.wait(20)
+        session.cancelled.clear()
+        raise RuntimeError("interrupted")
+        yield
+
+    backend.answers["wait"] = wait
+    return backend
+
+
+@pytest.mark.parametrize("encrypt", ["no", "yes", "strict"])
+def test_a_reader_given_up_midway(answered: CannedBackend, server: TdsServer, encrypt: str) -> None:
+    connection = odbc(server, Encrypt=encrypt, HostNameInCertificate="localhost")
+    for _ in range(3):
+        reader = connection.read_arrow_batches("endless", batch_size=1000, fetch_concurrently=False)
+        assert next(iter(reader)).num_rows == 1000
+        del reader
+        assert read(connection, "one").num_rows == 1
+    assert answered.sessions[0].cancelled.is_set()
+
+
+def test_a_cursor_cancelled_midway(answered: CannedBackend, server: TdsServer) -> None:
+    with tds(server) as connection, connection.cursor() as cursor:
+        cursor.execute("endless")
+        assert len(cursor.fetchmany(10)) == 10
+        cursor.cancel()
+        cursor.execute("one")
+        assert cursor.fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("encrypt", ["no", "yes"])
+def test_a_timeout_reaches_a_statement_that_runs_in_the_engine(
+    answered: CannedBackend, server: TdsServer, encrypt: str
+) -> None:
+    connection = odbc(server, Encrypt=encrypt, HostNameInCertificate="localhost")
+    with pytest.raises(arrow_odbc.Error, match="HYT00"):
+        read(connection, "wait", query_timeout_sec=1)
+    assert read(connection, "one").num_rows == 1
+
+
+def test_a_client_that_vanishes_cancels_what_it_started(
+    answered: CannedBackend, server: TdsServer
+) -> None:
+    client = tds(server)._tds_socket._main_session._transport
+    client.sendall(packet(1, HEADERS + "wait".encode("utf-16-le")))
+    client.close()
+    assert answered.sessions[0].closed.wait(10)
+    assert answered.sessions[0].log == ["wait"]
+
+
+def test_a_dropped_connection_is_08s01(answered: CannedBackend, server: TdsServer) -> None:
+    answered.drop_after = 100_000
+    with pytest.raises((arrow_odbc.Error, pa.ArrowException), match="08S01"):
+        read(odbc(server), "endless")
+    answered.drop_after = None
+    assert read(odbc(server), "one").num_rows == 1
+
+
+def test_many_connections_at_once(answered: CannedBackend, server: TdsServer) -> None:
+    connections = [tds(server) for _ in range(20)]
+    for connection in connections:
+        with connection.cursor() as cursor:
+            cursor.execute("one")
+            assert cursor.fetchall() == [(1,)]
+        connection.close()
+
+
+def test_one_connection_too_many_is_closed(
+    answered: CannedBackend, server: TdsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 2)
+    held = [tds(server), tds(server)]
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as third:
+        assert third.recv(1) == b""
+    held.pop().close()
+    assert answered.sessions[1].closed.wait(5)
+    deadline = time.monotonic() + 5
+    while len(server._connections) > 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert read(odbc(server), "one").num_rows == 1
+
+
+def test_stop_ends_busy_and_idle_connections(answered: CannedBackend, wire_state: object) -> None:
+    before = {thread.name for thread in threading.enumerate()}
+    server = TdsServer(answered, state_dir=wire_state)
+    server.start()
+    idle = tds(server)
+    busy = odbc(server)
+    reader = busy.read_arrow_batches("endless", batch_size=10)
+    waiting = tds(server)
+    failed = threading.Event()
+
+    def wait() -> None:
+        with pytest.raises((pytds.Error, ConnectionError)):
+            waiting.cursor().execute("wait")
+        failed.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.2)
+    started = time.monotonic()
+    server.stop()
+    assert time.monotonic() - started < 5
+    thread.join(5)
+    assert failed.is_set()
+    assert all(session.closed.is_set() for session in answered.sessions)
+    names = {thread.name for thread in threading.enumerate()} - before
+    assert not [name for name in names if name.startswith("tds-")]
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", server.port))
+    del reader, busy, idle
+
+
+HEADERS = struct.pack("<IIHQI", 22, 18, 2, 0, 1)
+
+
+def packet(kind: int, data: bytes, status: int = 1) -> bytes:
+    return struct.pack(">BBHHBB", kind, status, len(data) + 8, 0, 1, 0) + data
+
+
+PRELOGIN = bytes.fromhex("00000b00060100110001ff") + bytes(6) + b"\x02"
+
+
+def exchange(port: int, data: bytes) -> None:
+    """Send bytes and read until the server ends the connection."""
+    client = socket.create_connection(("127.0.0.1", port), timeout=5)
+    # A reset is an end too: the server leaves what it did not read.
+    with client, contextlib.suppress(ConnectionError, OSError):
+        client.sendall(data)
+        client.shutdown(socket.SHUT_WR)
+        while client.recv(65536):
+            pass
+
+
+def garbage(random_bytes: random.Random) -> bytes:
+    """Bytes that get further and further before they make no sense."""
+    body = random_bytes.randbytes(random_bytes.randrange(0, 300))
+    choice = random_bytes.randrange(6)
+    if choice == 0:
+        return body
+    if choice == 1:
+        return packet(random_bytes.randrange(20), body)
+    if choice == 2:
+        return packet(18, body)
+    if choice == 3:
+        return packet(18, PRELOGIN) + packet(16, body)
+    if choice == 4:
+        return packet(18, PRELOGIN) + packet(16, struct.pack("<I", 200) + body.ljust(200, b"\0"))
+    return b"\x16\x03\x01" + body
+
+
+def test_random_bytes_before_the_login(
+    answered: CannedBackend, server: TdsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = random.Random(20261130)
+    for _ in range(300):
+        exchange(server.port, garbage(source))
+    assert read(odbc(server), "one").num_rows == 1
+    # Garbage is refused as garbage, never by an exception nobody thought of.
+    assert "failed" not in " ".join(r.message for r in caplog.records if r.levelname == "ERROR")
+
+
+def test_random_requests_after_the_login(
+    answered: CannedBackend, server: TdsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = random.Random(7)
+    for _ in range(150):
+        connection = tds(server)
+        client = connection._tds_socket._main_session._transport
+        body = source.randbytes(source.randrange(0, 200))
+        if source.random() < 0.7:
+            body = HEADERS + body
+        if source.random() < 0.4:
+            body = HEADERS + b"\xff\xff\x0a\x00\x00\x00" + source.randbytes(60)
+        client.settimeout(5)
+        client.sendall(packet(source.choice((1, 3, 3, 3, 7, 14, 14, 17)), body))
+        with contextlib.suppress(ConnectionError):
+            client.recv(65536)
+        client.close()
+    assert read(odbc(server), "one").num_rows == 1
+    errors = [r for r in caplog.records if r.levelname == "ERROR"]
+    assert not errors, errors
+
+
+def test_a_message_too_long_ends_the_connection(server: TdsServer) -> None:
+    piece = packet(18, bytes(30_000), status=0)
+    exchange(server.port, piece * (MAX_LOGIN_MESSAGE_BYTES // 30_000 + 1))
