@@ -58,7 +58,7 @@ def table_state(
 
 
 def own_commit(uri: str, options: StorageOptions, tag: CommitTag, since: int) -> Commit | None:
-    """The commit after version `since` that carries the tag, or None where another's does.
+    """Spark's commit after version `since` that carries the tag, or None where another's does.
 
     Spark skips a transaction version it knows without a word, so a write that raised nothing
     may not have been one.
@@ -66,6 +66,7 @@ def own_commit(uri: str, options: StorageOptions, tag: CommitTag, since: int) ->
     table = DeltaTable(uri, storage_options=dict(options))
     newer = table.version() - since
     for entry in table.history(limit=newer) if newer else []:
-        if entry.get("userMetadata") == tag.user_metadata:
+        by_spark = str(entry.get("engineInfo", "")).startswith("Apache-Spark")
+        if by_spark and entry.get("userMetadata") == tag.user_metadata:
             return Commit(int(entry["version"]), dict(entry.get("operationMetrics") or {}))
     return None

@@ -20,7 +20,8 @@ _TOO_LARGE = "value_too_large"
 _MARK = re.compile(r"<cdc-error:([A-Za-z0-9+/=]+)>")
 _CONFLICTS = re.compile(
     r"\bDELTA_(CONCURRENT_[A-Z_]+|METADATA_CHANGED|PROTOCOL_CHANGED)\b"
-    r"|\b(Concurrent[A-Za-z]+|MetadataChanged|ProtocolChanged)Exception\b"
+    r"|\b(Concurrent(Append|DeleteRead|DeleteDelete|Transaction|Write)|MetadataChanged"
+    r"|ProtocolChanged)Exception\b"
 )
 
 

@@ -116,19 +116,20 @@ def _start(conf: SparkConf, config: SessionConfig) -> None:
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     output = _JvmOutput()
     try:
-        gateway = launch_gateway(conf, popen_kwargs={"stderr": output.write_end})
+        streams = {"stdout": output.write_end, "stderr": output.write_end}
+        gateway = launch_gateway(conf, popen_kwargs=streams)
     except PySparkRuntimeError as error:
-        raise _start_failure(output.lines()) from error
-    finally:
         output.close_write_end()
+        raise _start_failure(conf, output.lines()) from error
+    output.close_write_end()
     SparkContext(conf=conf, gateway=gateway)
     output.pass_on()
 
 
-def _start_failure(lines: list[str]) -> CdcError:
+def _start_failure(conf: SparkConf, lines: list[str]) -> CdcError:
     if any("unresolved dependency" in line.lower() for line in lines):
         return ExtraMissingError(
-            f"Spark could not fetch Delta's jar ({delta_package()})",
+            f"Spark could not fetch Delta's jar ({conf.get('spark.jars.packages')})",
             hint="Is Maven Central reachable? Else set spark.conf: spark.jars.ivySettings for a"
             " mirror, or spark.jars to jars that are already here.",
         )
@@ -140,13 +141,13 @@ def _start_failure(lines: list[str]) -> CdcError:
 
 
 class _JvmOutput:
-    """The JVM's stderr: kept while Spark starts, where it is noise unless it fails; then ours."""
+    """What the JVM says: kept while Spark starts, where it is noise unless it fails; then ours."""
 
     def __init__(self) -> None:
         self._read_end, self.write_end = os.pipe()
         self._kept: deque[str] = deque(maxlen=_STARTUP_LINES_MAX)
         self._pass_on = False
-        self._thread = threading.Thread(target=self._follow, name="spark-stderr", daemon=True)
+        self._thread = threading.Thread(target=self._follow, name="spark-output", daemon=True)
         self._thread.start()
 
     def close_write_end(self) -> None:

@@ -1,32 +1,10 @@
 """One Spark on two cores for all of these tests, and tables made the way the lake makes them."""
 
-import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
-from deltalake.transaction import CommitProperties, Transaction
 
-from cdc_assets.contract import Column, bronze_columns, silver_columns
-from cdc_assets.engines.spark.engine import SparkEngine
-from cdc_assets.engines.spark.sources import RangeReader
-from cdc_assets.lake.tables import delta_schema
-from cdc_assets.lsn import Lsn
-from cdc_assets.planning.merging import changes_above, merge_texts
-from cdc_assets.planning.plans import AppendPlan, ApplyPlan, CommitTag, ReadRange
-from cdc_assets.settings.model import SparkSettings
-from cdc_assets.sqlserver.connection import SourceConnection
-from cdc_assets.sqlserver.read import arrow_schema
-
-CANARY = "Tr0ub4dor-and-3"
-LOCAL = SparkSettings(master="local[2]", conf={"spark.driver.memory": "1g"})
-CAPTURED = (Column("id", "INT"), Column("name", "STRING"))
-BRONZE = bronze_columns(CAPTURED)
-SILVER = silver_columns(CAPTURED)
+from cdc_assets_tests.engines.spark.helpers import LiteralEngine, Tables
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,114 +13,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
 
 
-def lsn(number: int) -> str:
-    return f"0x{number:020X}"
-
-
-class LiteralEngine(SparkEngine):
-    """The engine over ranges whose rows stand in the test; its tasks read no server."""
-
-    def __init__(self) -> None:
-        source = SourceConnection("shop", f"Server=nowhere;UID=reader;PWD={CANARY}")
-        super().__init__(source, LOCAL, {})
-        self.read: Callable[[SourceConnection, ReadRange, int], Iterator[pa.RecordBatch]]
-
-    def range_reader(self, columns: tuple[Column, ...], large_value_bytes: int) -> RangeReader:
-        source, read = self._source, self.read
-        return lambda planned: read(source, planned, large_value_bytes)
-
-
 @pytest.fixture
 def engine() -> LiteralEngine:
     return LiteralEngine()
 
 
-@dataclass
-class Tables:
-    """A bronze and a silver of one table, and plans for them."""
-
-    root: Path
-    columns: tuple[Column, ...] = CAPTURED
-    keys: tuple[str, ...] = ("id",)
-    _commits: Any = field(default_factory=lambda: itertools.count(1))
-
-    @property
-    def bronze(self) -> str:
-        return str(self.root / "bronze")
-
-    @property
-    def silver(self) -> str:
-        return str(self.root / "silver")
-
-    def create(self) -> "Tables":
-        bronze, silver = bronze_columns(self.columns), silver_columns(self.columns)
-        DeltaTable.create(self.bronze, delta_schema(bronze))
-        DeltaTable.create(self.silver, delta_schema(silver))
-        return self
-
-    def rows(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        """Bronze rows; what a row leaves out is NULL."""
-        schema = arrow_schema(bronze_columns(self.columns))
-        full = [{name: row.get(name) for name in schema.names} for row in rows]
-        return pa.RecordBatch.from_pylist(full, schema=schema)
-
-    def changes(self, *changes: tuple[int, int, dict[str, Any]]) -> pa.RecordBatch:
-        """Change rows from (LSN, operation, captured values)."""
-        return self.rows(
-            [
-                {
-                    "_start_lsn": lsn(at),
-                    "_seqval": lsn(order),
-                    "_operation": operation,
-                    "_command_id": 1,
-                    **values,
-                }
-                for order, (at, operation, values) in enumerate(changes)
-            ]
-        )
-
-    def write(self, batch: pa.RecordBatch) -> int:
-        """Append rows to bronze and give its version."""
-        write_deltalake(self.bronze, pa.table(batch), mode="append")
-        return DeltaTable(self.bronze).version()
-
-    def append_plan(self, version: int, *ranges: ReadRange, metadata: str = "") -> AppendPlan:
-        tag = CommitTag("t#changes", version, metadata or f"batch {version}")
-        return AppendPlan("t", self.bronze, bronze_columns(self.columns), ranges, tag)
-
-    def apply_plan(
-        self, version: int, rows: str = "", *, rebuild: bool = False, metadata: str = ""
-    ) -> ApplyPlan:
-        columns = silver_columns(self.columns)
-        return ApplyPlan(
-            table="t",
-            bronze_uri=self.bronze,
-            bronze_version=DeltaTable(self.bronze).version(),
-            silver_uri=self.silver,
-            columns=columns,
-            keys=self.keys,
-            texts=merge_texts(columns, self.keys, rows or changes_above(Lsn(lsn(0)))),
-            rebuild=rebuild,
-            tag=CommitTag("t#apply", version, metadata or f"apply {version}"),
-        )
-
-    def commit_elsewhere(self, uri: str, app_id: str, version: int, metadata: str) -> None:
-        """What another writer's commit of a transaction leaves behind."""
-        table = DeltaTable(uri)
-        empty = pa.schema(table.schema().to_arrow()).empty_table()
-        properties = CommitProperties(
-            custom_metadata={"userMetadata": metadata},
-            app_transactions=[Transaction(app_id, version)],
-        )
-        write_deltalake(table, empty, mode="append", commit_properties=properties)
-
-
 @pytest.fixture
 def tables(tmp_path: Path) -> Tables:
     return Tables(tmp_path).create()
-
-
-def read(uri: str, *, by: str = "id") -> list[dict[str, Any]]:
-    """A table's rows, ordered."""
-    rows = DeltaTable(uri).to_pyarrow_table().to_pylist()
-    return sorted(rows, key=lambda row: (row[by] is not None, row[by]))

@@ -1,0 +1,57 @@
+"""The connection string is in the pickled data source and nowhere that Spark shows."""
+
+import pytest
+
+from cdc_assets.engines.spark import sources
+from cdc_assets.engines.spark.session import new_session
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.plans import Guard, ReadRange
+from cdc_assets.sqlserver.connection import SourceConnection
+from cdc_assets_tests.engines.spark.helpers import BRONZE, CANARY, EVENT_LOG, LiteralEngine, Tables
+
+
+@pytest.mark.parametrize("guard", [None, Guard("dbo_t", Lsn("0x" + "0" * 20), None)])
+def test_no_plan_option_or_setting_shows_the_password(
+    engine: LiteralEngine, guard: Guard | None
+) -> None:
+    session = new_session(engine._config)
+    source = SourceConnection("shop", f"Server=nowhere;UID=reader;PWD={CANARY}")
+    reader = sources.SourceReader(source, BRONZE)
+    counters = sources.ReadCounters.of(session)
+    ranges = (ReadRange("SELECT 1", guard=guard),)
+    reads = sources.PlannedReads(BRONZE, ranges, reader, counters)
+    frame = sources.load(session, reads)
+
+    execution = frame._jdf.queryExecution()
+    explain = session._jvm.PythonSQLUtils.explainString
+    shown = [
+        repr(reader),
+        repr(reads),
+        repr(frame),
+        *(explain(execution, mode) for mode in ("extended", "formatted", "cost", "codegen")),
+        execution.logical().toJSON(),
+        execution.executedPlan().toJSON(),
+        str(session.sparkContext.getConf().getAll()),
+        str(session.conf.getAll),
+    ]
+    name = sources.CHANGES_FORMAT if guard else sources.SNAPSHOT_FORMAT
+    assert name in execution.toString()
+    assert [text for text in shown if CANARY in text or "PWD" in text] == []
+
+
+def test_the_event_log_does_not_show_the_password(engine: LiteralEngine, tables: Tables) -> None:
+    batch = tables.changes((1, 2, {"id": 1, "name": "a"}))
+    engine.read = lambda source, planned, size: iter([batch] if CANARY in source.text else ())
+    assert engine.append(tables.append_plan(1, ReadRange("SELECT 1"))).rows == 1
+    logs = [path.read_text() for path in EVENT_LOG.iterdir()]
+    assert any(tables.bronze in log for log in logs)
+    assert not any(CANARY in log for log in logs)
+
+
+def test_a_format_is_registered_in_its_own_session_alone(engine: LiteralEngine) -> None:
+    session, other = new_session(engine._config), new_session(engine._config)
+    reader = sources.SourceReader(SourceConnection("shop", ""), BRONZE)
+    counters = sources.ReadCounters.of(session)
+    sources.load(session, sources.PlannedReads(BRONZE, (), reader, counters))
+    with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+        other.read.format(sources.SNAPSHOT_FORMAT).load()
