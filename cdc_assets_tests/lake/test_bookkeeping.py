@@ -1,0 +1,132 @@
+"""Facts and control: each transaction once, never backwards, whoever writes at the same time."""
+
+import threading
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from cdc_assets.contract import CONTROL, FACTS, SCHEMA_VERSION_PROPERTY, Column
+from cdc_assets.errors import TableNewerError, UnsupportedColumnError
+from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.lake.lake import Lake
+from cdc_assets.lake.tables import columns_of, delta_schema, ensure_table, open_table
+from cdc_assets.names import DatabaseName
+from cdc_assets.planning.records import ControlRow, FactsRow
+
+NAME = "sales"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(DatabaseName(NAME, str(tmp_path)), {})
+
+
+def entry(version: int, rows: int = 1, app: str | None = "t#facts") -> FactsEntry:
+    row = FactsRow(target="bronze/t", rows=rows, written_at=datetime(2026, 1, 1, 0, version))
+    return FactsEntry((row,), app, version)
+
+
+def test_a_transaction_is_written_once(lake: Lake) -> None:
+    assert len(lake.facts.append([entry(1), entry(1, app="u#facts")])) == 2
+    assert lake.facts.append([entry(1)]) == ()
+    assert lake.facts.append([entry(1), entry(2)]) == (entry(2),)
+    assert lake.facts.version_of("t#facts") == 2
+    assert len(lake.facts.batches("bronze/t")) == 3
+
+
+def test_rows_without_a_transaction_are_written_as_they_come(lake: Lake) -> None:
+    lake.facts.append([entry(1, app=None)])
+    lake.facts.append([entry(1, app=None)])
+    assert len(lake.facts.batches("bronze/t")) == 2
+
+
+def test_two_writers_of_one_transaction_write_it_once(lake: Lake) -> None:
+    lake.facts.append([entry(1)])
+    written: list[int] = []
+
+    def write() -> None:
+        written.extend(e.version for e in lake.facts.append([entry(2)]))
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert written == [2]
+    assert len(lake.facts.batches("bronze/t")) == 2
+
+
+def test_newest_rows_and_changes(lake: Lake) -> None:
+    first = replace(entry(1).rows[0], max_lsn="0x1")
+    quiet = replace(entry(2).rows[0], rows=0, max_lsn=None)
+    lake.facts.append([FactsEntry((first,)), FactsEntry((quiet,))])
+    assert lake.facts.newest_changes() == {"bronze/t": "0x1"}
+    assert lake.facts.newest_changes(above="0x1") == {}
+    assert lake.facts.newest_rows()["bronze/t"].rows == 0
+
+
+def test_control_rows_of_other_writers_stay(lake: Lake) -> None:
+    def count_up(name: str) -> None:
+        for _ in range(5):
+            lake.control.merge(
+                lambda rows: [
+                    replace(
+                        rows.get(name) or ControlRow(name),
+                        snapshot_wave=((rows[name].snapshot_wave or 0) if name in rows else 0) + 1,
+                    )
+                ]
+            )
+
+    threads = [threading.Thread(target=count_up, args=(f"t{i % 2}",)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {name: row.snapshot_wave for name, row in lake.control.read().items()} == {
+        "t0": 10,
+        "t1": 10,
+    }
+
+
+def test_an_update_to_nothing_writes_nothing(lake: Lake) -> None:
+    assert lake.control.merge(lambda _: []) == {}
+    assert lake.control.read() == {}
+
+
+def test_tables_are_born_with_comments_and_their_version(lake: Lake, tmp_path: Path) -> None:
+    lake.control.merge(lambda _: [ControlRow("bronze/t")])
+    table = DeltaTable(str(tmp_path / NAME / "_cdc" / "control"))
+    assert columns_of(table) == CONTROL.columns
+    assert table.metadata().description == CONTROL.comment
+    assert table.metadata().configuration[SCHEMA_VERSION_PROPERTY] == str(CONTROL.version)
+
+
+def test_a_newer_table_is_refused(tmp_path: Path) -> None:
+    newer = replace(FACTS, version=FACTS.version + 1)
+    ensure_table(str(tmp_path), newer, {})
+    with pytest.raises(TableNewerError, match=r"version 2, and this release knows 1"):
+        open_table(str(tmp_path), FACTS, {})
+
+
+def test_two_creators_end_with_one_table(tmp_path: Path) -> None:
+    ids: list[object] = []
+
+    def create() -> None:
+        ids.append(ensure_table(str(tmp_path / "t"), FACTS, {}).metadata().id)
+
+    threads = [threading.Thread(target=create) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ids == [DeltaTable(str(tmp_path / "t")).metadata().id] * 4
+
+
+@pytest.mark.parametrize("name", ["Unit Price", "a,b", "a;b", "(x)", "a=b", "a\tb", "{x}"])
+def test_names_that_delta_refuses_are_refused_before_anything_is_written(name: str) -> None:
+    """B123: a clear error until column mapping is switched on."""
+    with pytest.raises(UnsupportedColumnError, match="columns"):
+        delta_schema((Column(name, "INT"),))

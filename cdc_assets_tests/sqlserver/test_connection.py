@@ -1,0 +1,112 @@
+"""What ODBC reports, as typed errors; which driver is taken; what is never printed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_assets.errors import (
+    CdcError,
+    DriverMissingError,
+    LoginRefusedError,
+    PermissionMissingError,
+    SourceBusyError,
+    SourceQueryError,
+    SourceUnavailableError,
+)
+from cdc_assets.sqlserver import connection, driver
+from cdc_assets.sqlserver.connection import SourceConnection, translate, with_retries
+
+SOURCE = SourceConnection(name="sales", text="Server=x;UID=reader;PWD=canary-41c")
+ODBC = "ODBC emitted an error calling 'SQLExecute':\nState: {}, Native error: {}, Message: {}"
+DRIVER = "[Microsoft][ODBC Driver 18 for SQL Server][SQL Server]"
+
+
+class ReportedError(Exception):
+    """Has the one method of arrow-odbc's error that is used."""
+
+    def message(self) -> str:
+        return str(self.args[0])
+
+
+def translated(state: str, native: int, text: str) -> Any:
+    return translate(ReportedError(ODBC.format(state, native, DRIVER + text)), SOURCE)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("state", "native", "text", "kind", "transient"),
+    [
+        ("08001", 0, "TCP Provider: Error code 0x2749", SourceUnavailableError, True),
+        ("08S01", 104, "Communication link failure", SourceUnavailableError, True),
+        ("HYT00", 0, "Login timeout expired", SourceUnavailableError, True),
+        ("40001", 1205, "Transaction was deadlocked", SourceBusyError, True),
+        ("42000", 1222, "Lock request time out period exceeded.", SourceBusyError, True),
+        ("42000", 3960, "Snapshot isolation transaction aborted", SourceBusyError, True),
+        ("28000", 18456, "Login failed for user 'reader'.", LoginRefusedError, False),
+        ("42000", 4060, "Cannot open database", LoginRefusedError, False),
+        ("42S02", 208, "Invalid object name 'x'.", SourceQueryError, False),
+        ("IM002", 0, "Data source name not found", DriverMissingError, False),
+        ("01000", 0, "Can't open lib 'x' : file not found", DriverMissingError, False),
+    ],
+)
+def test_states_and_numbers(
+    state: str, native: int, text: str, kind: type[CdcError], transient: bool
+) -> None:
+    error = translated(state, native, text)
+    assert type(error) is kind
+    assert error.transient is transient
+    assert "[Microsoft]" not in str(error)
+    assert "canary" not in str(error)
+
+
+def test_a_missing_permission_names_the_grant() -> None:
+    """B192."""
+    text = (
+        "The SELECT permission was denied on the object 'dbo_orders_CT', database 'sales',"
+        " schema 'cdc'."
+    )
+    error = translated("42000", 229, text)
+    assert type(error) is PermissionMissingError
+    assert "GRANT SELECT ON [cdc].[dbo_orders_CT] TO [reader]" in str(error)
+
+
+def test_transient_errors_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "wait_exponential_jitter", lambda **_: lambda _: 0)
+    calls = []
+
+    def fails(kind: type[CdcError]) -> None:
+        calls.append(kind)
+        raise kind("no")
+
+    with pytest.raises(SourceUnavailableError):
+        with_retries(lambda: fails(SourceUnavailableError))
+    assert len(calls) == connection.ATTEMPTS_MAX
+    with pytest.raises(LoginRefusedError):
+        with_retries(lambda: fails(LoginRefusedError))
+    assert len(calls) == connection.ATTEMPTS_MAX + 1
+
+
+def test_the_connection_string_is_never_printed() -> None:
+    assert "canary" not in repr(SOURCE)
+    assert SOURCE.user == "reader"
+
+
+def test_the_wheels_driver_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    driver.find_driver.cache_clear()
+    monkeypatch.delenv(driver.DRIVER_VARIABLE, raising=False)
+    monkeypatch.setenv("ODBCSYSINI", str(tmp_path))
+    assert Path(driver.find_driver()).name.startswith("libmsodbcsql-18")
+    driver.find_driver.cache_clear()
+    monkeypatch.setenv(driver.DRIVER_VARIABLE, "/opt/other.so")
+    assert driver.find_driver() == "/opt/other.so"
+    driver.find_driver.cache_clear()
+
+
+def test_no_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    driver.find_driver.cache_clear()
+    monkeypatch.delenv(driver.DRIVER_VARIABLE, raising=False)
+    monkeypatch.setenv("ODBCSYSINI", str(tmp_path))
+    monkeypatch.setattr(driver, "_WHEEL", "no_such_wheel")
+    with pytest.raises(DriverMissingError, match="pip install mssql-python-odbc"):
+        driver.find_driver()
+    driver.find_driver.cache_clear()
