@@ -1,0 +1,1 @@
+"""What the project costs, next to what it is compared with; `make bench` runs it."""

@@ -1,0 +1,78 @@
+"""What our read of changes costs on top of the driver: casts, constants, commit times, guard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.bare import read_bare
+from benchmarks.harness import Benchmark, Comparison, Context, Figure, alternate, ratio, timed
+from benchmarks.orders import INSTANCE
+from benchmarks.source import Source, reading, running_source
+from cdc_assets.contract import Column, bronze_columns
+from cdc_assets.ingest.poll import poll_database
+from cdc_assets.planning.plans import Guard, ReadRange
+from cdc_assets.sqlserver import queries
+from cdc_assets.sqlserver.catalog import capture_instances, captured_columns
+from cdc_assets.sqlserver.read import read_range
+
+ROWS = 500_000
+
+
+def run(context: Context) -> Sequence[Figure]:
+    """Read the same range of change rows through both, by turns."""
+    rows = context.rows(ROWS)
+    with running_source(context.folder / "sandbox") as source:
+        source.load(rows, captured=True)
+        planned, columns = _plan(source, rows)
+        seen: list[int] = []
+
+        def ours() -> None:
+            batches = read_range(source.reader, planned, columns)
+            seen.append(sum(batch.num_rows for batch in batches))
+
+        def bare() -> None:
+            seen.append(read_bare(source, planned.text, planned.parameters))
+
+        samples = alternate({"bare": timed(bare), "ours": timed(ours)})
+    if set(seen) != {rows}:
+        raise ValueError(f"{sorted(set(seen))} change rows were read of {rows}")
+    details = {
+        "change_rows": rows,
+        "ours_rows_per_s": round(rows / samples["ours"].median),
+        "bare_rows_per_s": round(rows / samples["bare"].median),
+        "ours": samples["ours"].described(),
+        "bare": samples["bare"].described(),
+    }
+    return [Figure(ratio(samples["bare"], samples["ours"]), details)]
+
+
+def _plan(source: Source, rows: int) -> tuple[ReadRange, tuple[Column, ...]]:
+    """The range as a sync would plan it, on one connection."""
+    with reading(source) as connection:
+        instance = capture_instances(connection)[INSTANCE]
+        captured = captured_columns(connection, instance, None)
+        poll = poll_database(connection, {INSTANCE: instance}, {})
+    if poll.max is None or instance.start_lsn is None:
+        raise ValueError("the sandbox has captured nothing")
+    names = [column.name for column in captured]
+    planned = ReadRange(
+        text=queries.read_changes(INSTANCE, names),
+        parameters=queries.closed_range(instance.start_lsn, poll.max.lsn),
+        constants=(("_capture_instance", INSTANCE), ("_batch_id", "1")),
+        utc_offset_minutes=poll.clock.utc_offset_minutes,
+        guard=Guard(INSTANCE, instance.start_lsn, instance.start_lsn),
+        rows=rows,
+    )
+    return planned, bronze_columns(tuple(c.column for c in captured))
+
+
+BENCHMARK = Benchmark(
+    name="change_read",
+    what="change rows of one range over one connection, as bronze's Arrow batches",
+    comparisons=(
+        Comparison(
+            "the same query through bare arrow-odbc", "of its rows/s", target=0.85, at="least"
+        ),
+    ),
+    run=run,
+)

@@ -1,0 +1,95 @@
+"""A whole Dagster run from a cold process, next to one that does nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from benchmarks.harness import Benchmark, Comparison, Context, Figure, alternate, ratio, timed
+from benchmarks.source import CA_FILE, NAME, READER_FILE, Source, running_source
+from cdc_assets.settings import load_settings
+from cdc_assets.settings.load import SETTINGS_VARIABLE
+
+CHANGES_PER_TABLE = 1_000
+TABLES = ("customer", "orders", "lineitem")
+JOB = ("cdc_assets.definitions", f"{NAME}_sync_and_apply")
+EMPTY_JOB = ("benchmarks.empty", "empty")
+
+_PROJECT = Path(__file__).parent.parent
+_RUN_SECONDS_MAX = 300
+
+
+def run(context: Context) -> Sequence[Figure]:
+    """Change the demo's tables, run our job, and by turns a job of one empty asset."""
+    with running_source(context.folder / "sandbox", workload=context.scale) as source:
+        environment = _home(context.folder, source)
+        _execute(JOB, environment)  # the snapshots
+
+        def ours() -> float:
+            _change(source)
+            return timed(lambda: _execute(JOB, environment))()
+
+        def empty() -> float:
+            return timed(lambda: _execute(EMPTY_JOB, environment))()
+
+        samples = alternate({"empty": empty, "ours": ours})
+    details = {
+        "changes_per_table": CHANGES_PER_TABLE,
+        "ours": samples["ours"].described(),
+        "empty": samples["empty"].described(),
+    }
+    return [Figure(ratio(samples["ours"], samples["empty"]), details)]
+
+
+def _home(folder: Path, source: Source) -> Mapping[str, str]:
+    """Dagster's home and a settings file like the demo's, both fresh."""
+    home = folder / "dagster"
+    home.mkdir()
+    shutil.copyfile(_PROJECT / "dagster.yaml", home / "dagster.yaml")
+    demo = yaml.safe_load((_PROJECT / "tables.yaml").read_text(encoding="utf-8"))
+    database = demo["databases"][NAME]
+    database["connection"] = f"file:{source.state / READER_FILE}"
+    database["ca_file"] = str(source.state / CA_FILE)
+    database["lake"] = str(folder / "lake")
+    settings = folder / "tables.yaml"
+    settings.write_text(yaml.safe_dump(demo), encoding="utf-8")
+    load_settings(settings)
+    return {"DAGSTER_HOME": str(home), SETTINGS_VARIABLE: str(settings)}
+
+
+def _execute(job: tuple[str, str], environment: Mapping[str, str]) -> None:
+    module, name = job
+    done = subprocess.run(
+        [sys.executable, "-m", "dagster", "job", "execute", "-m", module, "-j", name],
+        cwd=_PROJECT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=_RUN_SECONDS_MAX,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode:
+        said = (done.stderr + done.stdout).strip().splitlines()[-5:]
+        raise RuntimeError(f"job {name} failed: {' | '.join(said)}")
+
+
+def _change(source: Source) -> None:
+    """Change rows of each table of the demo."""
+    raise NotImplementedError
+
+
+BENCHMARK = Benchmark(
+    name="cold_run",
+    what="the demo's three tables, 1,000 changes each, as a whole Dagster run from a cold process",
+    comparisons=(
+        Comparison("a job of one empty asset, started the same way", "of its time", target=1.4),
+    ),
+    run=run,
+)

@@ -1,0 +1,13 @@
+"""Every benchmark, in the order they run."""
+
+from __future__ import annotations
+
+from benchmarks import change_read, cold_run, sandbox_read, small_batch
+from benchmarks.harness import Benchmark
+
+BENCHMARKS: tuple[Benchmark, ...] = (
+    sandbox_read.BENCHMARK,
+    change_read.BENCHMARK,
+    small_batch.BENCHMARK,
+    cold_run.BENCHMARK,
+)

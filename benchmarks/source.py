@@ -1,0 +1,88 @@
+"""The sandbox in a process of its own, with the measured table in it, as the product sees it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import arrow_odbc
+
+from benchmarks.orders import CREATE, ENABLE, INSTANCE, Orders
+from cdc_assets.cli.children import running_sandbox
+from cdc_assets.engines.database import Database
+from cdc_assets.settings import DatabaseSettings
+from cdc_assets.settings.model import EngineName, TableDefaults, TableSettings
+from cdc_assets.sqlserver.connection import Connection, SourceConnection, connect
+from cdc_assets.sqlserver.driver import find_driver
+
+NAME = "sales"
+READER_FILE = f"{NAME}.odbc"
+ADMIN_FILE = f"{NAME}.admin.odbc"
+CA_FILE = "ca.pem"
+
+
+@dataclass(slots=True)
+class Source:
+    """A running sandbox and where its files are."""
+
+    state: Path
+    orders: Orders = field(default_factory=Orders)
+
+    def database(self, lake: Path) -> Database:
+        """The measured table in settings of its own, through the reader login, arrow engine."""
+        settings = DatabaseSettings(
+            connection=f"file:{self.state / READER_FILE}",
+            ca_file=str(self.state / CA_FILE),
+            lake=str(lake),
+            defaults=TableDefaults(engine=EngineName.ARROW),
+            tables={INSTANCE: TableSettings()},
+        )
+        return Database.of(NAME, settings)
+
+    @property
+    def reader(self) -> SourceConnection:
+        """The reader login, outside of any lake."""
+        return self.database(self.state).source
+
+    def execute(self, *statements: str) -> None:
+        """Run statements as the administrator."""
+        text = (self.state / ADMIN_FILE).read_text(encoding="utf-8").strip()
+        connection = arrow_odbc.connect(f"Driver={{{find_driver()}}};{text}")
+        for statement in statements:
+            connection.execute(statement)
+
+    def load(self, rows: int, *, captured: bool) -> None:
+        """Create the measured table with this many rows; `captured` makes each a change too."""
+        self.execute(CREATE, *([ENABLE] if captured else []))
+        self.execute(*self.orders.load(rows))
+        if not captured:
+            self.execute(ENABLE)
+        self.execute(f"GRANT SELECT ON dbo.bench_orders TO {self.reader.user}")
+        self.execute(f"GRANT SELECT ON cdc.{INSTANCE}_CT TO {self.reader.user}")
+
+    def commit_changes(self, count: int) -> None:
+        """Change rows in a few transactions; when it returns they are captured."""
+        self.execute(*self.orders.changes(count))
+
+
+@contextlib.contextmanager
+def running_source(state: Path, *, workload: float | None = None) -> Iterator[Source]:
+    """Start a fresh sandbox that captures at commit; `workload` also loads the demo's tables."""
+    state.mkdir(parents=True, exist_ok=True)
+    with running_sandbox(state, scale=workload, fresh=True, capture_interval_seconds=0):
+        yield Source(state)
+
+
+@contextlib.contextmanager
+def reading(source: Source) -> Iterator[Connection]:
+    """A connection of the reader login."""
+    with connect(source.reader) as connection:
+        yield connection
+
+
+def bare_connection(source: Source) -> arrow_odbc.Connection:
+    """A connection of arrow-odbc alone, made as ours is made."""
+    given = source.reader
+    return arrow_odbc.connect(f"Driver={{{find_driver()}}};{given.text}")
