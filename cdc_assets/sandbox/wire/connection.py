@@ -287,7 +287,10 @@ class Conversation:
         message = receive_message(self._channel, MAX_MESSAGE_BYTES)
         if message.type != PacketType.ATTENTION:
             raise ProtocolError(f"{message.type.name} before the answer to a request ended")
-        # What is held stays: clients hang where part of a token never arrives.
+        # What is held stays: clients hang where part of a token never arrives. Two messages,
+        # because tedious waits for a second one; every client has to understand them, for an
+        # attention may also cross a complete answer.
+        self._end_with(tokens.done(DoneToken.DONE, DoneStatus.FINAL))
         self._end_with(tokens.done(DoneToken.DONE, DoneStatus.ATTENTION))
 
     def _end_with(self, data: bytes) -> None:

@@ -115,7 +115,8 @@ def _read_decimal(reader: ByteReader, token: int) -> Decoded:
     raw = reader.take(reader.u8())
     if not raw:
         return sql_type, None
-    if len(raw) not in (5, 9, 13, 17):
+    # The sign and at most 16 bytes of magnitude; JDBC leaves out leading zero bytes.
+    if not 2 <= len(raw) <= 17:
         raise ProtocolError(f"decimal of {len(raw)} bytes")
     digits = tuple(int(digit) for digit in str(int.from_bytes(raw[1:], "little")))
     # From digits and an exponent: exact whatever the thread's decimal context.

@@ -78,6 +78,24 @@ def test_a_timeout_reaches_a_statement_that_runs_in_the_engine(
     assert read(connection, "one").num_rows == 1
 
 
+def test_an_attention_is_acknowledged_in_a_message_of_its_own(
+    answered: CannedBackend, server: TdsServer
+) -> None:
+    client = tds(server)._tds_socket._main_session._transport
+    client.settimeout(10)
+    ended = struct.pack(">BHHQ", 0xFD, 0, 0, 0)
+    acknowledged = struct.pack("<BHHQ", 0xFD, 0x20, 0, 0)
+    client.sendall(packet(1, HEADERS + "wait".encode("utf-16-le")) + packet(6, b""))
+    received = b""
+    while len(received) < 2 * (8 + len(ended)):
+        received += client.recv(100)
+    assert (received[8:21], received[29:]) == (ended, acknowledged)
+    # One that comes when nothing runs is acknowledged too.
+    client.sendall(packet(6, b""))
+    assert client.recv(100)[8:] == acknowledged
+    client.close()
+
+
 def test_a_client_that_vanishes_cancels_what_it_started(
     answered: CannedBackend, server: TdsServer
 ) -> None:

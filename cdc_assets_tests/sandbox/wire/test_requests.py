@@ -95,6 +95,8 @@ TYPED = [
      SqlType("datetimeoffset", scale=3), "0001-01-01 22:30:00.000 -01:30"),
     (b"\x6a\x11\x26\x00\x11\x01" + (10**38 - 1).to_bytes(16, "little"),
      SqlType("decimal", precision=38, scale=0), Decimal("9" * 38)),
+    (b"\x6a\x11\x26\x02\x02\x00\x96", SqlType("decimal", precision=38, scale=2),
+     Decimal("-1.50")),
     (b"\xe7\xff\xff" + bytes(5) + b"\xff" * 8, SqlType("nvarchar", length=MAX_LENGTH), None),
     (b"\xe7\xff\xff" + bytes(5) + struct.pack("<QI", 2**64 - 2, 2) + b"a\0" + bytes(4),
      SqlType("nvarchar", length=MAX_LENGTH), "a"),
