@@ -144,14 +144,13 @@ class SparkEngine:
         if before.bytes >= DELETION_VECTORS_BYTES_MIN and not before.deletion_vectors:
             session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('{DELETION_VECTORS}' = 'true')")
         _at_version(session, plan).createOrReplaceTempView(_BRONZE)
-        # Kept, since it is read twice or thrice: for the key bounds, to find the files that the
-        # MERGE touches, and to write them. Delta needs the same rows both times, and lost blocks
-        # are computed again from a pinned version.
-        ranking = session.sql(plan.texts.ranking).persist(StorageLevel.MEMORY_AND_DISK)
+        ranking = session.sql(plan.texts.ranking)
+        if not plan.rebuild:  # A rebuild has no key bounds, which would read it once more.
+            ranking.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             ranking.createOrReplaceTempView(_RANKING)
             bounds = () if plan.rebuild else _bounds(session, plan)
-            _tag(session, plan.tag)
+            _prepare_merge(session, plan.tag)
             evolve = before.lacks(plan.columns)
             session.sql(merge_text(plan, target, _RANKING, bounds, evolve=evolve))
         finally:
@@ -174,8 +173,13 @@ def _at_version(session: SparkSession, plan: ApplyPlan) -> DataFrame:
     return reader.load(location(plan.bronze_uri))
 
 
-def _tag(session: SparkSession, tag: CommitTag) -> None:
-    """Give the session's next commit its transaction: a MERGE has no options of its own."""
+def _prepare_merge(session: SparkSession, tag: CommitTag) -> None:
+    """Give the session's next commit, which must be the MERGE, its transaction.
+
+    A MERGE has no options of its own. Delta reads its source twice, to find the files it touches
+    and to write them, and both must be the same rows: so the ranking is materialised, always.
+    """
+    session.conf.set("spark.databricks.delta.merge.materializeSource", "all")
     session.conf.set("spark.databricks.delta.write.txnAppId", tag.app_id)
     session.conf.set("spark.databricks.delta.write.txnVersion", str(tag.version))
     session.conf.set("spark.databricks.delta.commitInfo.userMetadata", tag.user_metadata)
