@@ -29,7 +29,7 @@ from cdc_assets.planning.positions import check_continues, furthest, readable_en
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_of
 from cdc_assets.sqlserver.catalog import capture_instances
-from cdc_assets.sqlserver.connection import connect
+from cdc_assets.sqlserver.connection import connect, with_retries
 
 QUIET_ROW_EVERY = timedelta(minutes=5)
 """A quiet table writes a row this often: silence then means that the sync has stopped."""
@@ -64,11 +64,7 @@ def sync(database: Database, tables: Sequence[str] | None = None) -> SyncReport:
     Raises the errors of the connection; a table's own error is in its outcome.
     """
     known = _known(database, tables or tuple(database.settings.tables))
-    with connect(database.source) as connection:
-        listed = capture_instances(connection)
-        found = _instances(database, known, listed)
-        positions = _positions(known, found)
-        poll = poll_database(connection, {i.name: i for i in found.values()}, positions)
+    poll = with_retries(lambda: _poll(database, known))
     with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
         outcomes = list(pool.map(lambda k: _advance(database, k, poll), known))
     outcomes = _with_quiet_rows(database, outcomes)
@@ -88,6 +84,13 @@ def _known(database: Database, tables: Sequence[str]) -> list[_Known]:
         snapshots = snapshots_of(events.get(name.bronze, ()))
         known.append(_Known(name, own, snapshots, _position(database, name, own, snapshots)))
     return known
+
+
+def _poll(database: Database, known: Sequence[_Known]) -> Poll:
+    with connect(database.source) as connection:
+        found = _instances(database, known, capture_instances(connection))
+        positions = _positions(known, found)
+        return poll_database(connection, {i.name: i for i in found.values()}, positions)
 
 
 def _position(
@@ -126,21 +129,28 @@ def _positions(known: Sequence[_Known], found: Mapping[str, CaptureInstance]) ->
 
 
 def _advance(database: Database, known: _Known, poll: Poll) -> TableOutcome:
-    """One table's share; its own error becomes its outcome."""
-    table = known.name
+    """One table's share; its own error becomes its outcome.
+
+    All of it may be done again: what is committed is found, so a dropped connection costs a retry.
+    """
     try:
-        wanted = database.settings.instance_of(table.key)
-        instance = find_instance(poll.instances, wanted, where=str(table))
-        if known.position is None or known.snapshots.complete is None:
-            return take_snapshot(database, table, instance, poll, known.snapshots)
-        if poll.has_rows.get(instance.name) or known.control is None:
-            control = known.control or _bare(table, known.position)
-            return read_changes(database, table, instance, poll, control)
-        return _quiet(database, known, instance, poll)
+        return with_retries(lambda: _work(database, known, poll))
     except CdcError as error:
         if not error.where:
-            error.where = str(table)
-        return TableOutcome(table.key, Work.FAILED, error=error)
+            error.where = str(known.name)
+        return TableOutcome(known.name.key, Work.FAILED, error=error)
+
+
+def _work(database: Database, known: _Known, poll: Poll) -> TableOutcome:
+    table = known.name
+    wanted = database.settings.instance_of(table.key)
+    instance = find_instance(poll.instances, wanted, where=str(table))
+    if known.position is None or known.snapshots.complete is None:
+        return take_snapshot(database, table, instance, poll, known.snapshots)
+    if poll.has_rows.get(instance.name) or known.control is None:
+        control = known.control or _bare(table, known.position)
+        return read_changes(database, table, instance, poll, control)
+    return _quiet(database, known, instance, poll, known.position)
 
 
 def _bare(table: TableName, position: Offset) -> ControlRow:
@@ -149,11 +159,10 @@ def _bare(table: TableName, position: Offset) -> ControlRow:
 
 
 def _quiet(
-    database: Database, known: _Known, instance: CaptureInstance, poll: Poll
+    database: Database, known: _Known, instance: CaptureInstance, poll: Poll, position: Offset
 ) -> TableOutcome:
     """Nothing to read: the position moves to what the poll saw, after the same loss test."""
-    table, position = known.name, known.position
-    assert position is not None  # noqa: S101 - _advance asked
+    table = known.name
     identity = known.control.identity if known.control else None
     check_continues(position, identity, instance, poll, where=str(table))
     end = readable_end(poll, where=str(table)).no_earlier_than(position.commit_ts)

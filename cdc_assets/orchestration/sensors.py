@@ -1,7 +1,7 @@
 """`silver_waves`: asks for silver while bronze holds what silver has not applied.
 
-It looks at a level, never at an edge: a lost tick, a failed run, a deleted cursor or a bronze that
-moves twice while silver runs all heal at the next tick.
+It looks at a level, never at an edge, and keeps no cursor: a lost tick, a failed run or a bronze
+that moves twice while silver runs all heal at the next tick.
 """
 
 from collections.abc import Sequence
@@ -40,26 +40,20 @@ def silver_sensor(translator: Translator) -> dg.SensorDefinition:
     )
     def silver_waves(context: dg.SensorEvaluationContext, cdc: CdcResource) -> dg.SensorResult:
         pending = cdc.pending(database.key)
-        tick = int(context.cursor or 0) + 1
         if not pending:
-            return dg.SensorResult(
-                skip_reason="Every silver table is at bronze's head.", cursor=str(tick)
-            )
+            return dg.SensorResult(skip_reason="Every silver table is at bronze's head.")
         wave = _wave(database.key, pending)
         earlier = context.instance.get_run_records(dg.RunsFilter(tags={WAVE_TAG: wave}))
         running = [r for r in earlier if r.dagster_run.status in _RUNNING]
         if running:
             run = running[0].dagster_run.run_id
-            return dg.SensorResult(skip_reason=f"Run {run} is at it.", cursor=str(tick))
+            return dg.SensorResult(skip_reason=f"Run {run} is at it.")
         if len(earlier) >= ATTEMPTS_MAX:
             return dg.SensorResult(
                 skip_reason=f"{len(earlier)} runs for {wave} left work undone: look at the last"
-                " one, then run the apply job by hand.",
-                cursor=str(tick),
+                " one, then run the apply job by hand."
             )
-        return dg.SensorResult(
-            run_requests=[_request(translator, pending, wave, len(earlier))], cursor=str(tick)
-        )
+        return dg.SensorResult(run_requests=[_request(translator, pending, wave, len(earlier))])
 
     return silver_waves
 

@@ -118,12 +118,15 @@ class Connection:
 
 @contextmanager
 def connect(source: SourceConnection) -> Iterator[Connection]:
-    """Open a connection for a block; transient failures to open are retried."""
-    yield with_retries(lambda: Connection(source))
+    """Open a connection for a block."""
+    yield Connection(source)
 
 
 def with_retries(call: Callable[[], T]) -> T:
-    """Make a call again while it fails transiently, with jittered waits; see `ATTEMPTS_MAX`."""
+    """Make a call again while it fails transiently, with jittered waits; see `ATTEMPTS_MAX`.
+
+    Whole pieces of work are repeated (a poll, one table's share), each on fresh connections.
+    """
     retrying = Retrying(
         stop=stop_after_attempt(ATTEMPTS_MAX),
         wait=wait_exponential_jitter(initial=1, max=8, jitter=1),

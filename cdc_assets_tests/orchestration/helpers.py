@@ -1,0 +1,68 @@
+"""Runs and ticks of a project's definitions on an instance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+
+from cdc_assets.orchestration.build import build_definitions
+from cdc_assets.settings import load_settings
+from cdc_assets_tests.source import Project
+
+
+class Deployment:
+    """A project's definitions on a Dagster instance."""
+
+    def __init__(self, project: Project, instance: dg.DagsterInstance) -> None:
+        self.project = project
+        self.instance = instance
+
+    @property
+    def definitions(self) -> dg.Definitions:
+        """Built anew each time, as a restarted code location would."""
+        file = self.project.write()
+        return build_definitions(load_settings(file), file)
+
+    def run(self, job: str = "sales_sync_and_apply", **options: Any) -> dg.ExecuteInProcessResult:
+        """Run a job in this process."""
+        found = self.definitions.resolve_job_def(job)
+        return found.execute_in_process(instance=self.instance, raise_on_error=False, **options)
+
+    def tick(self, cursor: str | None = None) -> dg.SensorResult:
+        """One tick of the silver sensor, as the daemon would make it."""
+        definitions = self.definitions
+        sensor = definitions.resolve_sensor_def("sales_silver_waves")
+        with dg.build_sensor_context(
+            instance=self.instance,
+            cursor=cursor,
+            definitions=definitions,
+            resources=definitions.resources,
+        ) as context:
+            return sensor.evaluate_tick(context)
+
+    def launch(self, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
+        """Do what the daemon does with a request: run the selected assets with its tags."""
+        job = self.definitions.resolve_implicit_global_asset_job_def()
+        return job.execute_in_process(
+            instance=self.instance,
+            asset_selection=request.asset_selection,
+            tags=request.tags,
+            raise_on_error=False,
+        )
+
+    def check(self, layer: str, name: str, table: str = "dbo_items") -> Any:
+        """The last evaluation of a check."""
+        key = dg.AssetCheckKey(dg.AssetKey(["sales", layer, table]), name)
+        record = self.instance.event_log_storage.get_latest_asset_check_execution_by_key([key])
+        return record[key].event.dagster_event.event_specific_data
+
+
+def materialized(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
+    """The metadata of each materialization, by layer/table."""
+    found = {}
+    for event in result.get_asset_materialization_events():
+        materialization = event.step_materialization_data.materialization
+        values = {name: value.value for name, value in materialization.metadata.items()}
+        found["/".join(materialization.asset_key.path[1:])] = values
+    return found

@@ -1,0 +1,110 @@
+"""Runs on an instance on disk: what a materialization tells, and what the checks say."""
+
+import time
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+
+from cdc_assets_tests.orchestration.helpers import Deployment, materialized
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items
+from cdc_assets_tests.source import Project
+
+TABLE = "dbo_items"
+NUMBERS = [
+    *("cdc/rows", "cdc/inserts", "cdc/updates", "cdc/deletes", "cdc/lag_seconds"),
+    *("cdc/capture_lag_seconds", "cdc/read_mb", "cdc/duration_seconds"),
+]
+
+
+@pytest.fixture
+def deployment(project: Project) -> Iterator[Deployment]:
+    create_items(project.source)
+    project.tables = {TABLE: None}
+    home = project.folder / "dagster"
+    home.mkdir()
+    with dg.instance_for_test(temp_dir=str(home)) as instance:
+        yield Deployment(project, instance)
+
+
+@pytest.fixture
+def engine_name() -> str:
+    """Dagster does not know the engine: once is enough."""
+    return "arrow"
+
+
+def test_a_run_loads_and_tells_what_it_did(deployment: Deployment) -> None:
+    result = deployment.run()
+    assert result.success
+    told = materialized(result)
+    assert told[f"bronze/{TABLE}"]["cdc/rows"] == 5
+    change_items(deployment.project.source)
+    told = materialized(deployment.run())
+    bronze, silver = told[f"bronze/{TABLE}"], told[f"silver/{TABLE}"]
+    assert {name: type(bronze[name]) in (int, float) for name in NUMBERS} == dict.fromkeys(
+        NUMBERS, True
+    )
+    assert (bronze["cdc/inserts"], bronze["cdc/updates"], bronze["cdc/deletes"]) == (4, 3, 3)
+    assert bronze["cdc/start_lsn"] < bronze["cdc/end_lsn"]
+    assert bronze["cdc/min_commit_ts"] <= bronze["cdc/max_commit_ts"]
+    assert bronze["cdc/engine"].startswith("arrow")
+    assert silver["cdc/finalized_until"] != ""
+    deployment.project.assert_identical(TABLE, COLUMNS)
+
+
+def test_a_quiet_run_materializes_nothing_in_bronze(deployment: Deployment) -> None:
+    deployment.run()
+    assert f"bronze/{TABLE}" not in materialized(deployment.run())
+
+
+def test_a_failing_table_fails_alone(deployment: Deployment) -> None:
+    """B016, B176: the others are written, and the failure names the one."""
+    deployment.project.tables = {"dbo_missing": None, TABLE: None}
+    result = deployment.run()
+    assert not result.success
+    assert set(materialized(result)) == {f"bronze/{TABLE}", f"silver/{TABLE}"}
+    (failed,) = [e for e in result.all_events if e.is_step_failure]
+    assert "dbo_missing" in str(failed.step_failure_data.user_failure_data.description)
+
+
+def test_a_gap_turns_no_gap_red(deployment: Deployment) -> None:
+    source = deployment.project.source
+    deployment.run()
+    assert deployment.check("bronze", "no_gap").passed
+    change_items(source)
+    newest = source.captured()
+    source.execute("UPDATE dbo.items SET name = N'x' WHERE id = 1")
+    source.captured(minimum=newest)
+    source.execute(
+        "DECLARE @to binary(10); SET @to = sys.fn_cdc_get_max_lsn();"
+        f" EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'{TABLE}',"
+        " @low_water_mark = @to"
+    )
+    result = deployment.run()
+    assert not result.success
+    check = deployment.check("bronze", "no_gap")
+    assert not check.passed
+    assert "cleanup" in check.description
+
+
+def test_stopped_capture_turns_finalized_red_and_names_it(deployment: Deployment) -> None:
+    """B014: commits wait, max_lsn stands still, and nothing fails."""
+    source = deployment.project.source
+    deployment.project.finality = {"granularity": "second", "allowed_delay": "3s"}
+    deployment.run()
+    change_items(source)
+    deployment.run()
+    assert deployment.check("silver", "finalized").passed
+    source.stop_capture()
+    source.execute("UPDATE dbo.items SET name = N'waits' WHERE id = 1")
+    time.sleep(4.5)
+    assert deployment.run().success
+    check = deployment.check("silver", "finalized")
+    assert not check.passed
+    assert check.metadata["cdc/reason"].value == "capture_stopped"
+    assert "capture" in check.description
+    source.start_capture()
+    source.execute("UPDATE dbo.items SET name = N'goes on' WHERE id = 2")
+    source.captured()
+    deployment.run()
+    assert deployment.check("silver", "finalized").passed

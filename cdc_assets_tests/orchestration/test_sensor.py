@@ -1,0 +1,93 @@
+"""Silver always arrives: the sensor looks at a level (B170-B173, B183)."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+
+from cdc_assets.orchestration.sensors import ATTEMPTS_MAX
+from cdc_assets_tests.orchestration.helpers import Deployment
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items
+from cdc_assets_tests.source import Project
+
+TABLE = "dbo_items"
+
+
+@pytest.fixture
+def engine_name() -> str:
+    """Dagster does not know the engine: once is enough."""
+    return "arrow"
+
+
+@pytest.fixture
+def deployment(project: Project) -> Iterator[Deployment]:
+    create_items(project.source)
+    project.tables = {TABLE: None}
+    home = project.folder / "dagster"
+    home.mkdir()
+    with dg.instance_for_test(temp_dir=str(home)) as instance:
+        made = Deployment(project, instance)
+        made.run("sales_sync")
+        yield made
+
+
+def request_of(deployment: Deployment, cursor: str | None = None) -> dg.RunRequest:
+    (request,) = deployment.tick(cursor).run_requests or []
+    return request
+
+
+def test_it_asks_for_silver_and_then_rests(deployment: Deployment) -> None:
+    request = request_of(deployment)
+    assert request.asset_selection == [dg.AssetKey(["sales", "silver", TABLE])]
+    assert deployment.launch(request).success
+    rest = deployment.tick()
+    assert not rest.run_requests
+    assert "head" in str(rest.skip_message)
+    deployment.project.assert_identical(TABLE, COLUMNS)
+
+
+def test_bronze_moves_twice_while_silver_runs(deployment: Deployment) -> None:
+    first = request_of(deployment)
+    change_items(deployment.project.source)
+    deployment.run("sales_sync")
+    deployment.launch(first)
+    change_items(deployment.project.source, base=300)
+    deployment.run("sales_sync")
+    again = request_of(deployment)
+    assert again.run_key != first.run_key
+    deployment.launch(again)
+    assert not deployment.tick().run_requests
+    deployment.project.assert_identical(TABLE, COLUMNS)
+
+
+def test_a_failed_run_is_asked_for_again_and_not_for_ever(deployment: Deployment) -> None:
+    keys = set()
+    deployment.project.tables = {TABLE: {"keys": ["no_such_column"]}}
+    for _ in range(ATTEMPTS_MAX):
+        request = request_of(deployment)
+        keys.add(request.run_key)
+        assert not deployment.launch(request).success
+    assert len(keys) == ATTEMPTS_MAX
+    assert "look at the last" in str(deployment.tick().skip_message)
+    deployment.project.tables = {TABLE: None}
+    change_items(deployment.project.source)
+    deployment.run("sales_sync")
+    assert deployment.launch(request_of(deployment)).success
+    deployment.project.assert_identical(TABLE, COLUMNS)
+
+
+def test_a_deleted_cursor_changes_nothing(deployment: Deployment) -> None:
+    with_cursor, without = request_of(deployment, "41"), request_of(deployment, None)
+    assert with_cursor.run_key == without.run_key
+    deployment.launch(without)
+    assert not deployment.tick(None).run_requests
+    deployment.project.assert_identical(TABLE, COLUMNS)
+
+
+def test_it_waits_for_a_run_that_is_at_it(deployment: Deployment) -> None:
+    request = request_of(deployment)
+    job = deployment.definitions.resolve_implicit_global_asset_job_def()
+    run = deployment.instance.create_run_for_job(
+        job, tags=request.tags, status=dg.DagsterRunStatus.STARTED
+    )
+    assert run.run_id in str(deployment.tick().skip_message)

@@ -1,0 +1,56 @@
+"""Tables, changes and runs that the tests of the whole path share."""
+
+from __future__ import annotations
+
+from cdc_assets.ingest.outcome import TableOutcome
+from cdc_assets.ingest.sync import SyncReport, sync
+from cdc_assets.silver.apply import ApplyOutcome, apply_changes
+from cdc_assets_tests.source import Project, Source
+
+COLUMNS = ("id", "name", "price", "at", "note")
+
+
+def create_items(source: Source, rows: int = 5) -> None:
+    """A captured table dbo.items with some rows from before capture began."""
+    source.execute(
+        "CREATE TABLE dbo.items (id int NOT NULL PRIMARY KEY, name nvarchar(40) NOT NULL,"
+        " price decimal(12,4) NULL, at datetime2(3) NULL, note varchar(60) NULL)"
+    )
+    if rows:
+        source.execute("INSERT INTO dbo.items (id, name, price, at, note) VALUES " + ", ".join(
+            f"({i}, N'näme {i}', {i}.25, '2026-01-0{1 + i % 9} 10:00:00.123', NULL)"
+            for i in range(1, rows + 1)
+        ))  # fmt: skip
+    source.enable("items")
+
+
+def change_items(source: Source, base: int = 100) -> None:
+    """Every kind of change, some of them several times in one transaction."""
+    source.execute(
+        f"INSERT INTO dbo.items (id, name) VALUES ({base}, N'new'), ({base + 1}, N'gone')",
+        f"DELETE FROM dbo.items WHERE id = {base + 1}",
+        "UPDATE dbo.items SET price = price + 1, note = 'it''s' WHERE id = 1",
+    )
+    source.transaction(
+        "UPDATE dbo.items SET name = N'first' WHERE id = 2",
+        "UPDATE dbo.items SET name = N'second' WHERE id = 2",
+        f"UPDATE dbo.items SET id = {base + 50} WHERE id = 3",
+        "DELETE FROM dbo.items WHERE id = 4",
+        "INSERT INTO dbo.items (id, name) VALUES (4, N'again')",
+    )
+    source.captured()
+
+
+def load(project: Project, table: str = "dbo_items") -> tuple[TableOutcome, ApplyOutcome]:
+    """One sync and one apply; a failing table raises its error."""
+    report = run_sync(project)
+    return report.outcomes[table], apply_changes(project.database(), table)
+
+
+def run_sync(project: Project) -> SyncReport:
+    """One sync; the first failing table raises its error."""
+    report = sync(project.database())
+    for outcome in report.failed:
+        assert outcome.error is not None
+        raise outcome.error
+    return report

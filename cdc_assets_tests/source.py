@@ -1,0 +1,193 @@
+"""A source database of a test's own, and the project that loads it.
+
+On the sandbox by default; on a real SQL Server when `CDC_TEST_CONNECTION_STRING` names one (an
+administrator's). Every test gets a database of its own, so that LSNs, captures and counters of
+one test are no other's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytds
+import yaml
+
+from cdc_assets.cli.wire import odbc_pairs
+from cdc_assets.engines.database import Database
+from cdc_assets.lake.tables import query
+from cdc_assets.settings import load_settings
+
+CONNECTION_VARIABLE = "CDC_TEST_CONNECTION_STRING"
+CAPTURE_SECONDS_MAX = 60.0
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where tests find a SQL Server: an administrator's connection string, and a CA file."""
+
+    admin: str
+    ca_file: str | None
+    is_sandbox: bool
+
+    def text(self, database: str) -> str:
+        """The connection string for one of its databases."""
+        pairs = {**odbc_pairs(self.admin), "database": database}
+        return ";".join(f"{key}={value}" for key, value in pairs.items())
+
+
+@contextmanager
+def cursor_of(server: Server, database: str, *, autocommit: bool = True) -> Iterator[Any]:
+    """A pytds cursor as the administrator."""
+    pairs = odbc_pairs(server.admin)
+    host, _, port = pairs["server"].removeprefix("tcp:").partition(",")
+    connection = pytds.connect(
+        dsn=host,
+        port=int(port or 1433),
+        user=pairs["uid"],
+        password=pairs["pwd"],
+        database=database,
+        autocommit=autocommit,
+    )
+    try:
+        with connection.cursor() as cursor:
+            yield cursor
+    finally:
+        connection.close()
+
+
+@dataclass
+class Source:
+    """One database, with CDC on."""
+
+    server: Server
+    name: str
+
+    @classmethod
+    def create(cls, server: Server) -> Source:
+        """A new, empty database."""
+        name = f"t{os.getpid()}_{next(_numbers)}"
+        with cursor_of(server, "master") as cursor:
+            cursor.execute(f"CREATE DATABASE [{name}]")
+        source = cls(server, name)
+        source.execute("EXEC sys.sp_cdc_enable_db")
+        return source
+
+    def execute(self, *texts: str) -> None:
+        """Run statements, each as a batch of its own."""
+        with cursor_of(self.server, self.name) as cursor:
+            for text in texts:
+                cursor.execute(text)
+
+    def transaction(self, *texts: str) -> None:
+        """Run statements as one transaction."""
+        body = "; ".join(texts)
+        self.execute(f"BEGIN TRANSACTION; {body}; COMMIT TRANSACTION")
+
+    def rows(self, text: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        with cursor_of(self.server, self.name) as cursor:
+            cursor.execute(text)
+            return [tuple(row) for row in cursor.fetchall()]
+
+    def enable(self, table: str, schema: str = "dbo") -> None:
+        """Capture a table under its default name."""
+        self.execute(
+            f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}',"
+            f" @source_name = N'{table}', @role_name = NULL, @supports_net_changes = 0"
+        )
+
+    def captured(self, minimum: str | None = None) -> str:
+        """Wait until capture has processed what is committed; gives max_lsn."""
+        if self.server.is_sandbox:
+            self.execute("EXEC sandbox.capture_now")
+        deadline = time.monotonic() + CAPTURE_SECONDS_MAX
+        while True:
+            newest = self.rows("SELECT CONVERT(varchar(22), sys.fn_cdc_get_max_lsn(), 1)")[0][0]
+            if newest and (minimum is None or newest > minimum):
+                return str(newest)
+            if time.monotonic() > deadline:
+                raise TimeoutError("capture did not move")
+            time.sleep(0.2)
+
+    def stop_capture(self) -> None:
+        """Stop the capture job."""
+        self.execute("EXEC sys.sp_cdc_stop_job @job_type = N'capture'")
+
+    def start_capture(self) -> None:
+        """Start it again."""
+        self.execute("EXEC sys.sp_cdc_start_job @job_type = N'capture'")
+
+
+@dataclass
+class Project:
+    """A `tables.yaml` in a folder, for a source."""
+
+    folder: Path
+    source: Source
+    engine: str = "arrow"
+    tables: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    finality: dict[str, str] = field(
+        default_factory=lambda: {"granularity": "second", "allowed_delay": "15m"}
+    )
+    extra: dict[str, Any] = field(default_factory=dict)
+    key: str = "sales"
+
+    @property
+    def settings_file(self) -> Path:
+        """Its settings."""
+        return self.folder / "tables.yaml"
+
+    def write(self) -> Path:
+        """Write the settings; the connection string goes into a file beside them."""
+        (self.folder / "source.odbc").write_text(self.source.server.text(self.source.name))
+        database: dict[str, Any] = {
+            "connection": "file:source.odbc",
+            "lake": "lake",
+            "defaults": {"engine": self.engine, "finality": self.finality},
+            "spark": {"master": "local[2]"},
+            "tables": self.tables,
+            **self.extra,
+        }
+        if self.source.server.ca_file:
+            database["ca_file"] = self.source.server.ca_file
+        self.settings_file.write_text(yaml.safe_dump({"databases": {self.key: database}}))
+        return self.settings_file
+
+    def database(self) -> Database:
+        """Its clients, from the settings as they are now."""
+        settings = load_settings(self.write())
+        return Database.of(self.key, settings.databases[self.key])
+
+    def bronze(self, table: str, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Bronze's rows, in the order of the changes."""
+        database = self.database()
+        found = database.lake.bronze(database.table(table))
+        names = ", ".join(f"`{c}`" for c in columns) or "*"
+        return query(
+            f"SELECT {names} FROM b ORDER BY `_start_lsn`, `_command_id` NULLS FIRST,"
+            " `_seqval` NULLS FIRST, `_operation`",
+            b=found,
+        ).to_pylist()
+
+    def silver(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Silver's rows as tuples, sorted."""
+        database = self.database()
+        found = database.lake.silver(database.table(table))
+        names = ", ".join(f"`{c}`" for c in columns)
+        rows = query(f"SELECT {names} FROM s", s=found).to_pylist()
+        return sorted((tuple(row.values()) for row in rows), key=repr)
+
+    def assert_identical(self, table: str, columns: Sequence[str], schema: str = "dbo") -> None:
+        """Silver holds exactly the source's rows."""
+        names = ", ".join(f"[{c}]" for c in columns)
+        name = table.removeprefix(f"{schema}_")
+        theirs = sorted(self.source.rows(f"SELECT {names} FROM [{schema}].[{name}]"), key=repr)
+        assert self.silver(table, columns) == theirs
