@@ -146,23 +146,21 @@ def _time(array: pa.Array, sql_type: SqlType) -> Bytes2D:
 
 
 def _datetime2(array: pa.Array, sql_type: SqlType) -> Bytes2D:
-    days, ticks = np.divmod(numbers_of(array, "<i8"), TICKS_PER_DAY)
-    days = _low_bytes(_days(days, sql_type), 3)
-    return np.concatenate((_time_of_day(ticks, sql_type), days), axis=1)
+    return _moment(numbers_of(array, "<i8"), sql_type)
 
 
 def _datetimeoffset(array: pa.Array, sql_type: SqlType) -> Bytes2D:
     valid = validity(array)
-    ticks = array.field(0)
-    minutes = array.field(1)
+    fields = [array.field(position) for position in range(2)]
+    for field in fields:
+        present = validity(field)
+        if present is not None and not (present if valid is None else present | ~valid).all():
+            raise EncodingError(f"half a NULL in a column of {sql_type}")
+    ticks, minutes = numbers_of(fields[0], "<i8"), numbers_of(fields[1], "<i2")
     if valid is not None:
-        ticks = _masked(ticks, valid)
-        minutes = _masked(minutes, valid)
-    elif ticks.null_count or minutes.null_count:
-        raise EncodingError(f"half a NULL in a column of {sql_type}")
-    offset = numbers_of(minutes, "<i2")
-    _require(np.abs(offset.astype(np.int32)) <= _MAX_OFFSET_MINUTES, sql_type)
-    return np.concatenate((_datetime2(ticks, sql_type), as_bytes(offset)), axis=1)
+        ticks, minutes = np.where(valid, ticks, 0), np.where(valid, minutes, np.int16(0))
+    _require(np.abs(minutes.astype(np.int32)) <= _MAX_OFFSET_MINUTES, sql_type)
+    return np.concatenate((_moment(ticks, sql_type), as_bytes(minutes)), axis=1)
 
 
 def _datetime(array: pa.Array, sql_type: SqlType) -> Bytes2D:
@@ -209,6 +207,12 @@ def _uniqueidentifier(array: pa.Array, sql_type: SqlType) -> Bytes2D:
     return out
 
 
+def _moment(ticks: Numbers, sql_type: SqlType) -> Bytes2D:
+    days, ticks_of_day = np.divmod(ticks, TICKS_PER_DAY)
+    days = _low_bytes(_days(days, sql_type), 3)
+    return np.concatenate((_time_of_day(ticks_of_day, sql_type), days), axis=1)
+
+
 def _time_of_day(ticks: Numbers, sql_type: SqlType) -> Bytes2D:
     scale = time_scale(sql_type)
     units, lost = np.divmod(ticks, 10 ** (7 - scale))
@@ -223,12 +227,6 @@ def _days(days: Numbers, sql_type: SqlType) -> Numbers:
 
 def _low_bytes(numbers: Numbers, size: int) -> Bytes2D:
     return as_bytes(numbers.astype("<i8"))[:, :size]
-
-
-def _masked(array: pa.Array, valid: npt.NDArray[np.bool_]) -> pa.Array:
-    return pa.array(
-        array.to_numpy(zero_copy_only=False), array.type, mask=~valid, from_pandas=False
-    )
 
 
 def _require(ok: npt.NDArray[Any], sql_type: SqlType) -> None:

@@ -127,7 +127,9 @@ def decimals(precision: int, scale: int) -> tuple[SqlType, st.SearchStrategy]:
 
 
 def texts(codec: str, size: int) -> st.SearchStrategy[str]:
-    return st.text(st.characters(codec=codec), max_size=size)
+    # Hypothesis warns of characters that cp932 reads back as others; nothing is read back here.
+    odd = "¢£¬‖−〜" if codec == "cp932" else ""  # noqa: RUF001
+    return st.text(st.characters(codec=codec, exclude_characters=odd), max_size=size)
 
 
 LAST = 3_652_059 * DAY - 1
@@ -252,6 +254,21 @@ def test_null_in_a_column_that_has_none() -> None:
     batch = pa.record_batch([pa.array([1, None], pa.int32())], names=["c"])
     with pytest.raises(EncodingError, match="NOT NULL"):
         list(encode_rows([ResultColumn("c", SqlType("int"), nullable=False)], batch))
+
+
+def test_nulls_inside_of_a_null_datetimeoffset() -> None:
+    kind = SqlType("datetimeoffset", scale=7)
+    fields = [pa.array([LAST, None], pa.int64()), pa.array([0, None], pa.int16())]
+    column = ResultColumn("c", kind)
+    whole = pa.StructArray.from_arrays(
+        fields, ["ticks", "offset_minutes"], mask=pa.array([False, True])
+    )
+    (part,) = encode_rows([column], pa.record_batch([whole], names=["c"]))
+    rows = [({"ticks": LAST, "offset_minutes": 0},), (None,)]
+    assert bytes(part.data) == slow_rows([column], rows)
+    half = pa.StructArray.from_arrays(fields, ["ticks", "offset_minutes"])
+    with pytest.raises(EncodingError, match="half a NULL"):
+        list(encode_rows([column], pa.record_batch([half], names=["c"])))
 
 
 def test_chunks_are_bounded() -> None:
