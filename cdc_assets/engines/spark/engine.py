@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -139,7 +139,7 @@ class SparkEngine:
 
     def _merge(self, session: SparkSession, plan: ApplyPlan, before: TableState) -> None:
         bronze = table_state(plan.bronze_uri, self._options, version=plan.bronze_version)
-        size_shuffle(session, bronze.bytes + before.bytes)
+        size_shuffle(session, self._config, bronze.bytes + before.bytes)
         target = delta_path(location(plan.silver_uri))
         if before.bytes >= DELETION_VECTORS_BYTES_MIN and not before.deletion_vectors:
             session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('{DELETION_VECTORS}' = 'true')")
@@ -186,7 +186,14 @@ def _prepare_merge(session: SparkSession, tag: CommitTag) -> None:
 
 
 def _bounds(session: SparkSession, plan: ApplyPlan) -> tuple[str, ...]:
-    keys = tuple(column for column in plan.columns if column.name in plan.keys)
+    # `key_bounds` knows no times, and the first years among them overflow Python's.
+    keys = tuple(
+        column
+        for column in plan.columns
+        if column.name in plan.keys and not column.type.startswith("TIMESTAMP")
+    )
+    if not keys:
+        return ()
     row = session.sql(bounds_query(keys, _RANKING)).first()
     found = (
         key_bounds(key, row[f"low{at}"], row[f"high{at}"], row[f"null{at}"])

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 import threading
 from collections import deque
 from dataclasses import dataclass
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -24,6 +26,9 @@ from cdc_assets.settings.model import SparkSettings
 
 _LOOPBACK = "127.0.0.1"
 _STARTUP_LINES_MAX = 400
+_LAST_WORDS_SECONDS = 2.0
+_REASON = re.compile(r"(?:Exception|Error): (.+)")
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _BYTES_PER_PARTITION = 64 << 20
 _WAVES_MAX = 32
 """Tasks per core at most: a table's bytes say little of how much of it a plan reads."""
@@ -86,11 +91,13 @@ def new_session(config: SessionConfig) -> SparkSession:
     return session
 
 
-def size_shuffle(session: SparkSession, bytes_read: int) -> None:
+def size_shuffle(session: SparkSession, config: SessionConfig, bytes_read: int) -> None:
     """Fit shuffle partitions to the work: with the default of 200 a small MERGE takes 16 s."""
+    if _SHUFFLE_PARTITIONS in dict(config.conf):
+        return
     cores = session.sparkContext.defaultParallelism
     partitions = min(max(cores, bytes_read // _BYTES_PER_PARTITION), cores * _WAVES_MAX)
-    session.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    session.conf.set(_SHUFFLE_PARTITIONS, str(partitions))
 
 
 @functools.cache
@@ -117,25 +124,28 @@ def _start(conf: SparkConf, config: SessionConfig) -> None:
     output = _JvmOutput()
     try:
         streams = {"stdout": output.write_end, "stderr": output.write_end}
-        gateway = launch_gateway(conf, popen_kwargs=streams)
-    except PySparkRuntimeError as error:
+        # A JVM without a context is left by a start that failed; it serves the next one.
+        gateway = SparkContext._gateway or launch_gateway(conf, popen_kwargs=streams)
         output.close_write_end()
-        raise _start_failure(conf, output.lines()) from error
-    output.close_write_end()
-    SparkContext(conf=conf, gateway=gateway)
+        SparkContext(conf=conf, gateway=gateway)
+    except (PySparkException, Py4JError) as error:
+        output.close_write_end()
+        raise _start_failure(conf, error, output.lines()) from error
     output.pass_on()
 
 
-def _start_failure(conf: SparkConf, lines: list[str]) -> CdcError:
+def _start_failure(conf: SparkConf, error: Exception, lines: list[str]) -> CdcError:
     if any("unresolved dependency" in line.lower() for line in lines):
         return ExtraMissingError(
             f"Spark could not fetch Delta's jar ({conf.get('spark.jars.packages')})",
             hint="Is Maven Central reachable? Else set spark.conf: spark.jars.ivySettings for a"
             " mirror, or spark.jars to jars that are already here.",
         )
-    said = next((line for line in reversed(lines) if "xception" in line or "rror" in line), "")
+    # The JVM's own words where it ended before it could be asked, else the exception's.
+    said = [_REASON.search(line) for line in (*lines, *str(error).splitlines())]
+    reason = next((found.group(1) for found in said if found), str(error))
     return CdcError(
-        f"Spark did not start{': ' + said.strip() if said else ''}",
+        f"Spark did not start: {reason.strip().rstrip('.')}",
         hint="Its settings stand under `spark` in tables.yaml.",
     )
 
@@ -151,14 +161,17 @@ class _JvmOutput:
         self._thread.start()
 
     def close_write_end(self) -> None:
-        os.close(self.write_end)
+        """Leave the pipe to the JVM alone, so that it ends with it."""
+        if self.write_end >= 0:
+            os.close(self.write_end)
+            self.write_end = -1
 
     def pass_on(self) -> None:
         self._pass_on = True
 
     def lines(self) -> list[str]:
-        """What a JVM that has ended said."""
-        self._thread.join(timeout=5)
+        """What the JVM said so far; all of it where it has ended."""
+        self._thread.join(timeout=_LAST_WORDS_SECONDS)
         return list(self._kept)
 
     def _follow(self) -> None:

@@ -30,6 +30,9 @@ LOCAL = SparkSettings(
     master="local[2]",
     conf={
         "spark.driver.memory": "1g",
+        # Tests are short: no optimising compiler, in the JVM or in Spark.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.codegen.wholeStage": "false",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.compress": "false",

@@ -95,3 +95,24 @@ def test_a_jar_that_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
     assert done.stdout.count("\n") == 1
     assert "Is Maven Central reachable?" in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.spark
+def test_a_session_that_cannot_start_is_one_sentence_and_another_may() -> None:
+    code = (
+        "from cdc_assets.engines.spark.session import SessionConfig, new_session\n"
+        "for master in ('nonsense', 'spark:nonsense', 'local[1]'):\n"
+        "    try: print(new_session(SessionConfig(master)).version)\n"
+        "    except Exception as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, timeout=120, capture_output=True, text=True
+    )
+    hint = "Its settings stand under `spark` in tables.yaml. [error]"
+    refused, not_parsed, version = done.stdout.splitlines()
+    assert refused.startswith("Spark did not start: Master must either be")
+    assert (
+        not_parsed == f"Spark did not start: Could not parse Master URL: 'spark:nonsense'. {hint}"
+    )
+    assert version.startswith("4.")
+    assert done.stderr == ""
