@@ -1,8 +1,5 @@
 """An engine over literal ranges, and one table with plans for it."""
 
-import atexit
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +21,6 @@ from cdc_assets.sqlserver.connection import SourceConnection
 from cdc_assets.sqlserver.read import arrow_schema
 
 CANARY = "Tr0ub4dor-and-3"
-EVENT_LOG = Path(tempfile.mkdtemp(prefix="spark-events-"))
-atexit.register(shutil.rmtree, EVENT_LOG, ignore_errors=True)
 LOCAL = SparkSettings(
     master="local[2]",
     conf={
@@ -33,10 +28,6 @@ LOCAL = SparkSettings(
         # Tests are short: no optimising compiler, in the JVM or in Spark.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.codegen.wholeStage": "false",
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.rolling.enabled": "false",
-        "spark.eventLog.compress": "false",
-        "spark.eventLog.dir": EVENT_LOG.as_uri(),
     },
 )
 CAPTURED = (Column("id", "INT"), Column("name", "STRING"))
