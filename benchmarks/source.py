@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +12,10 @@ import arrow_odbc
 
 from benchmarks.orders import CREATE, ENABLE, INSTANCE, Orders
 from cdc_assets.cli.children import running_sandbox
+from cdc_assets.cli.wire import wire
 from cdc_assets.engines.database import Database
 from cdc_assets.settings import DatabaseSettings
-from cdc_assets.settings.model import EngineName, TableDefaults, TableSettings
+from cdc_assets.settings.model import EngineName, FinalitySettings, TableDefaults, TableSettings
 from cdc_assets.sqlserver.connection import Connection, SourceConnection, connect
 from cdc_assets.sqlserver.driver import find_driver
 
@@ -21,6 +23,9 @@ NAME = "sales"
 READER_FILE = f"{NAME}.odbc"
 ADMIN_FILE = f"{NAME}.admin.odbc"
 CA_FILE = "ca.pem"
+CAPTURE_NOW = "EXEC sandbox.capture_now"
+
+_CA_VARIABLE = "SSL_CERT_FILE"
 
 
 @dataclass(slots=True)
@@ -36,7 +41,10 @@ class Source:
             connection=f"file:{self.state / READER_FILE}",
             ca_file=str(self.state / CA_FILE),
             lake=str(lake),
-            defaults=TableDefaults(engine=EngineName.ARROW),
+            # Seconds, so that every round moves the verdict.
+            defaults=TableDefaults(
+                engine=EngineName.ARROW, finality=FinalitySettings(granularity="second")
+            ),
             tables={INSTANCE: TableSettings()},
         )
         return Database.of(NAME, settings)
@@ -47,11 +55,10 @@ class Source:
         return self.database(self.state).source
 
     def execute(self, *statements: str) -> None:
-        """Run statements as the administrator."""
-        text = (self.state / ADMIN_FILE).read_text(encoding="utf-8").strip()
-        connection = arrow_odbc.connect(f"Driver={{{find_driver()}}};{text}")
-        for statement in statements:
-            connection.execute(statement)
+        """Run statements as the administrator, each as a batch of its own."""
+        with wire(self.state / ADMIN_FILE) as cursor:
+            for statement in statements:
+                cursor.execute(statement)
 
     def load(self, rows: int, *, captured: bool) -> None:
         """Create the measured table with this many rows; `captured` makes each a change too."""
@@ -64,15 +71,30 @@ class Source:
 
     def commit_changes(self, count: int) -> None:
         """Change rows in a few transactions; when it returns they are captured."""
-        self.execute(*self.orders.changes(count))
+        self.execute(*self.orders.changes(count), CAPTURE_NOW)
 
 
 @contextlib.contextmanager
 def running_source(state: Path, *, workload: float | None = None) -> Iterator[Source]:
     """Start a fresh sandbox that captures at commit; `workload` also loads the demo's tables."""
     state.mkdir(parents=True, exist_ok=True)
-    with running_sandbox(state, scale=workload, fresh=True, capture_interval_seconds=0):
+    sandbox = running_sandbox(state, scale=workload, fresh=True, capture_interval_seconds=0)
+    with sandbox, _trusting(state / CA_FILE):
         yield Source(state)
+
+
+@contextlib.contextmanager
+def _trusting(ca_file: Path) -> Iterator[None]:
+    """Let the driver trust this CA: it looks at the variable, and a user's own value wins there."""
+    before = os.environ.get(_CA_VARIABLE)
+    os.environ[_CA_VARIABLE] = str(ca_file.absolute())
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_CA_VARIABLE]
+        else:
+            os.environ[_CA_VARIABLE] = before
 
 
 @contextlib.contextmanager
