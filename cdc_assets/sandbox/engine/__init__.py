@@ -1,0 +1,1 @@
+"""The stand-in's engine: store, catalogue, sessions, transactions, change capture."""

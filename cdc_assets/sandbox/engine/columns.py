@@ -1,0 +1,165 @@
+"""Columns and keys out of a table's definition."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cdc_assets.sandbox.engine import entries as e
+from cdc_assets.sandbox.language import collation, types
+from cdc_assets.sandbox.language import statements as s
+from cdc_assets.sandbox.language.parser import parse_expression
+from cdc_assets.sandbox.language.scope import Relation, RelationColumn, Scope, Source
+from cdc_assets.sandbox.language.selects import QueryBinder
+from cdc_assets.sandbox.results import SqlError, SqlType
+
+
+def columns_of(
+    binder: QueryBinder,
+    definitions: Sequence[s.ColumnDefinition],
+    default_collation: str,
+    existing: Sequence[e.Column] = (),
+    first: int = 1,
+) -> tuple[e.Column, ...]:
+    """The columns that definitions describe; raises Msg 2705, 2744, 2749, 1753."""
+    names = {c.name.lower() for c in existing}
+    found: list[e.Column] = []
+    for number, definition in enumerate(definitions, start=first):
+        if definition.name.lower() in names:
+            raise SqlError(
+                2705,
+                f"Column names in each table must be unique. Column name '{definition.name}' is "
+                "specified more than once.",
+            )
+        names.add(definition.name.lower())
+        if definition.type is None:
+            found.append(_computed(binder, definition, number, [*existing, *found]))
+        else:
+            found.append(_plain(definition, definition.type, number, default_collation))
+    if sum(c.identity is not None for c in (*existing, *found)) > 1:
+        raise SqlError(
+            2744,
+            "Multiple identity columns specified for table. Only one identity "
+            "column per table is allowed.",
+        )
+    return tuple(found)
+
+
+def _plain(
+    definition: s.ColumnDefinition, kind: SqlType, number: int, default_collation: str
+) -> e.Column:
+    if kind.name in types.STRINGS:
+        chosen = definition.collation or default_collation
+        kind = replace(kind, collation=collation.checked(chosen))
+    elif definition.collation is not None:
+        raise SqlError(448, f"Invalid collation '{definition.collation}'.")
+    nullable = definition.nullable
+    if definition.identity is not None:
+        if kind.name not in types.INTEGERS - {"bit"} and not (
+            kind.name in types.DECIMALS and not kind.scale
+        ):
+            raise SqlError(
+                2749,
+                f"Identity column '{definition.name}' must be of data type int, bigint, smallint, "
+                "tinyint, or decimal or numeric with a scale of 0, unencrypted, and constrained to "
+                "be nonnullable.",
+            )
+        nullable = False
+    return e.Column(
+        number,
+        definition.name,
+        kind,
+        nullable is not False,
+        definition.identity,
+        definition.default_text,
+    )
+
+
+def _computed(
+    binder: QueryBinder, definition: s.ColumnDefinition, number: int, others: Sequence[e.Column]
+) -> e.Column:
+    text = definition.computed_text or ""
+    relation = Relation(
+        "", tuple(RelationColumn(c.name, c.physical, c.type, c.nullable) for c in others)
+    )
+    scope = Scope(None, [Source("t", ("t",), relation)])
+    value = binder.value(parse_expression(text), scope)
+    return e.Column(
+        number,
+        definition.name,
+        value.type,
+        value.nullable and definition.nullable is not False,
+        computed=text,
+        persisted=definition.persisted,
+    )
+
+
+def keys_of(
+    table: str,
+    columns: Sequence[e.Column],
+    definitions: Sequence[s.KeyDefinition],
+    existing: Sequence[e.Key] = (),
+) -> tuple[e.Key, ...]:
+    """The keys that definitions describe; raises Msg 1911, 1779, 8111."""
+    found: list[e.Key] = list(existing)
+    for definition in definitions:
+        if definition.primary and any(key.primary for key in found):
+            raise SqlError(1779, f"Table '{table}' already has a primary key defined on it.")
+        chosen = []
+        for name, _ in definition.columns:
+            column = next((c for c in columns if c.name.lower() == name.lower()), None)
+            if column is None:
+                raise SqlError(
+                    1911, f"Column name '{name}' does not exist in the target table or view."
+                )
+            if types.is_max(column.type):
+                raise SqlError(
+                    1919,
+                    f"Column '{name}' in table '{table}' is of a type that is invalid for use as a "
+                    "key column in an index.",
+                )
+            chosen.append(column)
+        clustered = definition.clustered
+        if clustered is None:
+            clustered = definition.primary and not any(key.clustered for key in found)
+        if clustered and any(key.clustered for key in found):
+            raise SqlError(1902, f"Cannot create more than one clustered index on table '{table}'.")
+        found.append(
+            e.Key(
+                max((key.id for key in found), default=0 if clustered else 1) + 1,
+                definition.name or _name(table, definition, len(found)),
+                definition.primary,
+                definition.unique,
+                clustered,
+                tuple(c.id for c in chosen),
+                tuple(
+                    c.id for c, (_, down) in zip(chosen, definition.columns, strict=True) if down
+                ),
+            )
+        )
+    return tuple(found[len(existing) :])
+
+
+def primary_not_null(
+    columns: Sequence[e.Column],
+    keys: Sequence[e.Key],
+    definitions: Sequence[s.ColumnDefinition],
+) -> tuple[e.Column, ...]:
+    """A primary key's columns are NOT NULL; raises Msg 8111 where NULL was asked for."""
+    asked = {d.name.lower() for d in definitions if d.nullable is True}
+    strict = {number for key in keys if key.primary for number in key.columns}
+    for column in columns:
+        if column.id in strict and column.name.lower() in asked:
+            raise SqlError(
+                8111, "Cannot define PRIMARY KEY constraint on nullable column in table."
+            )
+    return tuple(replace(c, nullable=False) if c.id in strict else c for c in columns)
+
+
+def _name(table: str, definition: s.KeyDefinition, number: int) -> str:
+    """A constraint's name as SQL Server makes one up."""
+    text = f"{table}/{definition.columns}/{number}".encode()
+    digest = hashlib.sha256(text).hexdigest()[:16].upper()
+    prefix = "PK" if definition.primary else "UQ"
+    return f"{prefix}__{table[:9]}__{digest}"

@@ -1,0 +1,74 @@
+"""DuckDB connections as the engine uses them: every result is read to its end at once.
+
+A connection of DuckDB's runs one query at a time and refuses another while a result is open; only
+a session's result set stays open on purpose, as the reader that `stream` gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+Row = tuple[Any, ...]
+
+
+class Connection:
+    """One connection with its own transactions; used by one thread at a time."""
+
+    def __init__(self, raw: duckdb.DuckDBPyConnection) -> None:
+        self._raw = raw
+
+    def execute(self, sql: str, parameters: Sequence[object] | None = None) -> None:
+        """Run a statement whose result does not matter."""
+        self._raw.execute(sql, parameters).fetchall()
+
+    def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
+        """All rows of a query."""
+        found: list[Row] = self._raw.execute(sql, parameters).fetchall()
+        return found
+
+    def one(self, sql: str, parameters: Sequence[object] | None = None) -> Row | None:
+        """A query's first row."""
+        found = self.rows(sql, parameters)
+        return found[0] if found else None
+
+    def count(self, relation: str) -> int:
+        """How many rows a relation has."""
+        row = self.one(f"SELECT count(*) FROM {relation}")
+        return int(row[0]) if row else 0
+
+    def arrow(self, sql: str) -> pa.Table:
+        """All rows of a query as an Arrow table."""
+        return self._raw.sql(sql).to_arrow_table()
+
+    def stream(self, sql: str, batch_rows: int) -> pa.RecordBatchReader:
+        """A query's rows in batches; nothing else runs here until the reader is closed."""
+        return self._raw.sql(sql).to_arrow_reader(batch_rows)
+
+    def register(self, name: str, rows: pa.Table) -> None:
+        """Make an Arrow table readable under a name, on this connection only."""
+        self._raw.register(name, rows)
+
+    def unregister(self, name: str) -> None:
+        """Forget a registered table."""
+        self._raw.unregister(name)
+
+    def cursor(self) -> Connection:
+        """Another connection to the same database."""
+        return Connection(self._raw.cursor())
+
+    def interrupt(self) -> None:
+        """Stop what runs here; may be called from another thread."""
+        self._raw.interrupt()
+
+    def close(self) -> None:
+        """Close it."""
+        self._raw.close()
+
+
+def connect(path: str, **config: str | int) -> Connection:
+    """Open a database file."""
+    return Connection(duckdb.connect(path, config=config))

@@ -1,0 +1,326 @@
+"""Runs the statements of a batch: control flow, variables, SET; the rest it hands on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from cdc_assets.sandbox.engine import ddl, options, procedures, security
+from cdc_assets.sandbox.engine.metadata import split_name
+from cdc_assets.sandbox.engine.statements import StatementRunner
+from cdc_assets.sandbox.engine.temporary import create_temporary
+from cdc_assets.sandbox.language import errors, nodes, types, values
+from cdc_assets.sandbox.language import statements as s
+from cdc_assets.sandbox.language.convert import convert
+from cdc_assets.sandbox.language.parser import parse_batch
+from cdc_assets.sandbox.language.scope import Scope
+from cdc_assets.sandbox.language.values import Value
+from cdc_assets.sandbox.results import DatabaseChanged, Message, Result, RowCount, SqlError, SqlType
+
+if TYPE_CHECKING:
+    from cdc_assets.sandbox.engine.session import EngineSession
+
+_MAX_DEPTH = 32
+
+
+class _JumpError(Exception):
+    """BREAK, CONTINUE or RETURN on its way to the loop or batch it ends."""
+
+    def __init__(self, kind: str, status: int = 0) -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self.status = status
+
+
+class Interpreter:
+    """Runs parsed statements for a session."""
+
+    def __init__(self, session: EngineSession) -> None:
+        self.session = session
+        self.context = session.context
+        self.runner = StatementRunner(session, self)
+        self._depth = 0
+
+    # --- entries -------------------------------------------------------------------------------
+
+    def batch(self, text: str, parameters: dict[str, Value]) -> Iterator[Result]:
+        """Run a batch with its parameters as variables."""
+        statements = parse_batch(text)
+        if self._depth >= _MAX_DEPTH:
+            raise SqlError(
+                217,
+                "Maximum stored procedure, function, trigger, or view nesting level exceeded "
+                "(limit 32).",
+            )
+        saved, self.context.variables = self.context.variables, dict(parameters)
+        self._depth += 1
+        try:
+            yield from self._run(statements)
+        except _JumpError as jump:
+            if jump.kind != "RETURN":
+                raise SqlError(
+                    135, "Cannot use a BREAK statement outside the scope of a WHILE statement.", 15
+                ) from None
+        finally:
+            self._depth -= 1
+            self.context.variables = saved
+            if not self._depth:
+                self.session.drop_variables()
+
+    def procedure(self, name: str, arguments: Sequence[procedures.Argument]) -> Iterator[Result]:
+        """Run a procedure by name."""
+        yield from procedures.run(self, tuple(part for part in _split(name)), arguments)
+
+    def _run(self, statements: Sequence[s.Statement]) -> Iterator[Result]:
+        for statement in statements:
+            yield from self.statement(statement)
+
+    # --- one statement -------------------------------------------------------------------------
+
+    def statement(self, statement: s.Statement) -> Iterator[Result]:
+        """Run one statement."""
+        control = self._control(statement)
+        if control is not None:
+            yield from control
+            return
+        self.session.engine.counters.execution(self.context.login.name)
+        try:
+            yield from self._leaf(statement)
+            self.context.error_number = 0
+        except SqlError as error:
+            self.context.error_number = error.number
+            raise
+        except duckdb.Error as error:
+            translated = self.session.failed(error)
+            self.context.error_number = translated.number
+            raise translated from error
+
+    def _control(self, statement: s.Statement) -> Iterator[Result] | None:
+        if isinstance(statement, s.Block):
+            return self._run(statement.body)
+        if isinstance(statement, s.If):
+            return self._if(statement)
+        if isinstance(statement, s.While):
+            return self._while(statement)
+        if isinstance(statement, s.TryCatch):
+            return self._try(statement)
+        return None
+
+    def _leaf(self, statement: s.Statement) -> Iterator[Result]:
+        if isinstance(statement, s.QueryStatement):
+            yield from self.runner.query(statement)
+        elif isinstance(statement, (s.Insert, s.Update, s.Delete, s.Merge, s.Truncate)):
+            yield from self.runner.change(statement)
+        elif isinstance(statement, s.Execute):
+            yield from self.execute(statement)
+        elif isinstance(statement, (s.Declare, s.DeclareTable, s.SetVariable)):
+            self._variables(statement)
+        elif isinstance(statement, s.SetOption):
+            options.apply(self.session, statement)
+            yield RowCount(None)
+        elif isinstance(statement, s.TransactionControl):
+            yield from self._transaction(statement)
+        elif isinstance(statement, s.Use):
+            self.context.database = self.context.find_database(statement.database).name
+            yield DatabaseChanged(self.context.database)
+        elif isinstance(statement, s.Print):
+            yield Message(0, str(self._text(statement.value)))
+        elif isinstance(statement, s.Raise):
+            yield from self._raise(statement)
+        elif isinstance(statement, s.Jump):
+            status = self.constant(statement.value, types.INT) if statement.value else 0
+            raise _JumpError(statement.kind, int(str(status or 0)))
+        elif isinstance(statement, s.WaitFor):
+            self._wait(statement)
+            yield RowCount(None)
+        elif security.handles(statement):
+            security.apply(self.session, statement)
+            yield RowCount(None)
+        elif ddl.handles(statement):
+            yield from ddl.apply(self.session, statement)
+        else:
+            raise errors.unsupported(type(statement).__name__)
+
+    # --- control flow --------------------------------------------------------------------------
+
+    def _test(self, condition: nodes.Node) -> bool:
+        self.session.prepare_read()
+        text = self.session.binder().condition(condition, Scope())
+        row = self.context.connection.one(f"SELECT CASE WHEN {text} THEN TRUE ELSE FALSE END")
+        return bool(row and row[0])
+
+    def _if(self, statement: s.If) -> Iterator[Result]:
+        if self._test(statement.condition):
+            yield from self.statement(statement.then)
+        elif statement.otherwise is not None:
+            yield from self.statement(statement.otherwise)
+
+    def _while(self, statement: s.While) -> Iterator[Result]:
+        while self._test(statement.condition):
+            self.session.check_cancelled()
+            try:
+                yield from self.statement(statement.body)
+            except _JumpError as jump:
+                if jump.kind == "BREAK":
+                    return
+                if jump.kind == "RETURN":
+                    raise
+
+    def _try(self, statement: s.TryCatch) -> Iterator[Result]:
+        try:
+            yield from self._run(statement.attempt)
+        except SqlError as error:
+            if error.number == 0:
+                raise  # an attention cannot be caught
+            self.context.caught.append(error)
+            try:
+                yield from self._run(statement.handler)
+            finally:
+                self.context.caught.pop()
+
+    def _raise(self, statement: s.Raise) -> Iterator[Result]:
+        arguments = [self.constant(node, None) for node in statement.arguments]
+        if statement.kind == "THROW":
+            if not arguments:
+                if not self.context.caught:
+                    raise SqlError(
+                        10704,
+                        "To rethrow an error, a THROW statement must be used inside a CATCH block.",
+                        15,
+                    )
+                raise self.context.caught[-1]
+            number, text, state = arguments
+            raise SqlError(int(str(number)), str(text), 16, int(str(state)))
+        if len(arguments) < 3:
+            raise errors.argument_count("raiserror", "3")
+        text, severity, state, *rest = arguments
+        shown = _formatted(str(text), rest)
+        if int(str(severity)) <= 10:
+            yield Message(50000, shown, int(str(severity)), int(str(state)))
+            return
+        raise SqlError(50000, shown, int(str(severity)), int(str(state)))
+
+    def _transaction(self, statement: s.TransactionControl) -> Iterator[Result]:
+        if statement.kind == "BEGIN":
+            self.session.begin()
+        elif statement.kind == "COMMIT":
+            self.session.commit()
+        else:
+            self.session.rollback()
+        yield RowCount(None)
+
+    def _wait(self, statement: s.WaitFor) -> None:
+        text = str(self._text(statement.delay))
+        try:
+            hours, minutes, seconds = (*text.split(":"), "0")[:3]
+            duration = int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+        except ValueError:
+            raise SqlError(
+                148, f"Incorrect time syntax in time string '{text}' used with WAITFOR.", 15
+            ) from None
+        end = time.monotonic() + duration
+        while (left := end - time.monotonic()) > 0:
+            self.session.check_cancelled()
+            time.sleep(min(left, 0.05))
+
+    # --- variables -----------------------------------------------------------------------------
+
+    def _variables(self, statement: s.Statement) -> None:
+        if isinstance(statement, s.Declare):
+            key = statement.name.lower()
+            if key in self.context.variables:
+                raise SqlError(
+                    134,
+                    f"The variable name '{statement.name}' has already been declared. Variable "
+                    "names must be unique within a query batch or stored procedure.",
+                    15,
+                )
+            self.context.variables[key] = values.null(statement.type)
+            if statement.value is not None:
+                self.set_variable(statement.name, statement.value)
+        elif isinstance(statement, s.DeclareTable):
+            create_temporary(self.session, statement.name, statement.definition)
+        elif isinstance(statement, s.SetVariable):
+            self.set_variable(statement.name, statement.value)
+
+    def set_variable(self, name: str, node: nodes.Node) -> None:
+        """SET @x = …."""
+        kind = self.session.binder().environment.variable(name).type
+        self.context.variables[name.lower()] = values.of_python(self.constant(node, kind), kind)
+
+    def constant(self, node: nodes.Node, kind: SqlType | None) -> object:
+        """An expression's Python value, in a type or its own."""
+        self.session.prepare_read()
+        bound = self.session.binder().value(node, Scope())
+        value = convert(bound, kind) if kind is not None else bound
+        if value.is_constant and value.sql == bound.sql:
+            return value.constant
+        row = self.context.connection.one(f"SELECT {value.sql}")
+        return row[0] if row else None
+
+    def _text(self, node: nodes.Node) -> object:
+        value = self.constant(node, types.nvarchar(-1))
+        return "" if value is None else value
+
+    # --- EXEC ----------------------------------------------------------------------------------
+
+    def execute(self, statement: s.Execute) -> Iterator[Result]:
+        """EXEC of a procedure or a text; output parameters go into the batch's variables."""
+        if statement.dynamic is not None:
+            yield from self.batch(str(self._text(statement.dynamic)), {})
+            return
+        arguments = [self._argument(argument) for argument in statement.arguments]
+        outputs = {
+            a.name.lower() or str(i): a.value.name
+            for i, a in enumerate(statement.arguments)
+            if a.output and isinstance(a.value, nodes.Variable)
+        }
+        for result in procedures.run(self, statement.procedure, arguments):
+            if isinstance(result, procedures.OutputParameters):
+                self._take_outputs(result, outputs, statement.status)
+            else:
+                yield result
+
+    def _argument(self, argument: s.Argument) -> procedures.Argument:
+        if isinstance(argument.value, nodes.Constant) and argument.value.kind == "default":
+            return procedures.Argument(argument.name, values.null(), omitted=True)
+        bound = self.session.binder().value(argument.value, Scope())
+        return procedures.Argument(argument.name, bound, output=argument.output)
+
+    def _take_outputs(
+        self, result: procedures.OutputParameters, outputs: dict[str, str], status: str | None
+    ) -> None:
+        if status is not None:
+            self.context.variables[status.lower()] = values.integer(result.status)
+        for place, (name, kind, value) in enumerate(result.values):
+            variable = outputs.get(name.lower()) or outputs.get(str(place))
+            if variable is not None:
+                known = self.context.variables[variable.lower()].type
+                self.context.variables[variable.lower()] = (
+                    convert(values.of_python(value, kind), known)
+                    if known != kind
+                    else values.of_python(value, kind)
+                )
+
+
+def _formatted(text: str, arguments: Sequence[object]) -> str:
+    """RAISERROR's %s and %d."""
+    rest = list(arguments)
+    parts = text.split("%")
+    shown = parts[0]
+    for part in parts[1:]:
+        if part[:1] in ("s", "d", "i", "u") and rest:
+            shown += str(rest.pop(0)) + part[1:]
+        else:
+            shown += "%" + part
+    return shown
+
+
+def _split(name: str) -> tuple[str, ...]:
+    parts = split_name(name)
+    if parts is None:
+        raise errors.unknown_procedure(name)
+    return parts

@@ -1,0 +1,153 @@
+"""Metadata functions: OBJECT_ID and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cdc_assets.sandbox.engine import entries as e
+from cdc_assets.sandbox.engine import systypes
+from cdc_assets.sandbox.engine.context import Context
+from cdc_assets.sandbox.engine.views import Viewer
+from cdc_assets.sandbox.language import errors, types, values
+from cdc_assets.sandbox.language.tokens import END, TokenStream
+from cdc_assets.sandbox.language.values import Value
+from cdc_assets.sandbox.results import SqlError
+
+Arguments = Sequence[Value]
+
+
+def split_name(text: str) -> tuple[str, ...] | None:
+    """`[dbo].[orders]` as its parts, None where it is no name."""
+    try:
+        stream = TokenStream(text)
+        parts = stream.object_name()
+    except SqlError:
+        return None
+    return parts if stream.token.kind == END else None
+
+
+def named_object(context: Context, text: str) -> e.Table | None:
+    """The table that a name in text means, if the login may know of it."""
+    parts = split_name(text)
+    if parts is None or len(parts) > 3:
+        return None
+    if len(parts) == 3 and parts[0] and parts[0].lower() not in context.catalog.databases:
+        return None
+    table = context.find_table(parts)
+    return table if table is not None and context.access.sees(table) else None
+
+
+def _object_id(context: Context, arguments: Arguments) -> Value:
+    name = arguments[0].constant
+    if not arguments[0].is_constant:
+        raise errors.unsupported("OBJECT_ID of a name that is no constant")
+    if len(arguments) > 1 and str(arguments[1].constant).strip().upper() not in ("U", "NONE"):
+        return values.integer(None)
+    if isinstance(name, str) and name.startswith("tempdb..#"):
+        found = context.temporary.get(name.rpartition(".")[2].lower())
+        return values.integer(-1 if found else None)
+    table = named_object(context, str(name)) if name is not None else None
+    return values.integer(table.id if table else None)
+
+
+def _by_id(context: Context, value: Value, name: Callable[[e.Table], str]) -> Value:
+    """A function of an object id, as a lookup among the visible tables."""
+    viewer = Viewer(context.catalog, context.access, context.current)
+    branches = " ".join(f"WHEN {t.id} THEN {values.quote(name(t))}" for t in viewer.tables)
+    if not branches:
+        return values.null(types.SYSNAME)
+    return Value(f"CASE {value.sql} {branches} END", types.SYSNAME)
+
+
+def _object_name(context: Context, arguments: Arguments) -> Value:
+    return _by_id(context, arguments[0], lambda t: t.name)
+
+
+def _object_schema(context: Context, arguments: Arguments) -> Value:
+    return _by_id(context, arguments[0], lambda t: t.schema)
+
+
+def _schema_name(context: Context, arguments: Arguments) -> Value:
+    if not arguments:
+        return values.sysname("dbo")
+    ids = Viewer(context.catalog, context.access, context.current).schema_ids()
+    shown = {name.lower(): name for name in context.current.schemas}
+    branches = " ".join(
+        f"WHEN {number} THEN {values.quote(shown.get(name, name))}" for name, number in ids.items()
+    )
+    return Value(f"CASE {arguments[0].sql} {branches} END", types.SYSNAME)
+
+
+def _schema_id(context: Context, arguments: Arguments) -> Value:
+    ids = Viewer(context.catalog, context.access, context.current).schema_ids()
+    name = str(arguments[0].constant).lower() if arguments else "dbo"
+    return values.integer(ids.get(name))
+
+
+def _column_of(context: Context, table: Value, column: Value) -> e.Column | None:
+    found = named_object(context, str(table.constant))
+    return found.column(str(column.constant)) if found else None
+
+
+def _col_length(context: Context, arguments: Arguments) -> Value:
+    column = _column_of(context, arguments[0], arguments[1])
+    return values.integer(systypes.max_length(column.type) if column else None, types.SMALLINT)
+
+
+def _column_property(context: Context, arguments: Arguments) -> Value:
+    number, name, wanted = (a.constant for a in arguments)
+    if not isinstance(number, int):
+        raise errors.unsupported("COLUMNPROPERTY of an id that is no constant")
+    table = context.catalog.table_by_id(number)
+    column = table.column(str(name)) if table and context.access.sees(table) else None
+    if column is None:
+        return values.integer(None)
+    found = {
+        "ALLOWSNULL": column.nullable,
+        "ISCOMPUTED": column.computed is not None,
+        "ISIDENTITY": column.identity is not None,
+        "COLUMNID": column.id,
+    }.get(str(wanted).upper())
+    return values.integer(int(found) if found is not None else None)
+
+
+def _object_property(context: Context, arguments: Arguments) -> Value:
+    number, wanted = (a.constant for a in arguments)
+    if not isinstance(number, int):
+        raise errors.unsupported("OBJECTPROPERTY of an id that is no constant")
+    table = context.catalog.table_by_id(number)
+    if table is None or not context.access.sees(table):
+        return values.integer(None)
+    found = {
+        "ISTABLE": True,
+        "ISUSERTABLE": not table.shipped,
+        "ISMSSHIPPED": table.shipped,
+        "TABLEHASPRIMARYKEY": table.primary is not None,
+        "TABLEHASIDENTITY": any(c.identity for c in table.columns),
+        "ISVIEW": False,
+    }.get(str(wanted).upper())
+    return values.integer(int(found) if found is not None else None)
+
+
+def _ident_current(context: Context, arguments: Arguments) -> Value:
+    table = named_object(context, str(arguments[0].constant))
+    column = next((c for c in table.columns if c.identity), None) if table else None
+    kind = types.decimal(38, 0, "numeric")
+    if table is None or column is None:
+        return values.null(kind)
+    step = (column.identity or (1, 1))[1]
+    return values.of_python(context.store.take_identities(table, column, 0) - step, kind)
+
+
+METADATA: dict[str, Callable[[Context, Arguments], Value]] = {
+    "OBJECT_ID": _object_id,
+    "OBJECT_NAME": _object_name,
+    "OBJECT_SCHEMA_NAME": _object_schema,
+    "SCHEMA_NAME": _schema_name,
+    "SCHEMA_ID": _schema_id,
+    "COL_LENGTH": _col_length,
+    "COLUMNPROPERTY": _column_property,
+    "OBJECTPROPERTY": _object_property,
+    "OBJECTPROPERTYEX": _object_property,
+    "IDENT_CURRENT": _ident_current,
+}

@@ -1,0 +1,228 @@
+"""EXEC and RPC: procedures by name, their arguments, and the ones every server has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cdc_assets.sandbox.engine import rows as made
+from cdc_assets.sandbox.engine import systypes
+from cdc_assets.sandbox.engine.metadata import named_object
+from cdc_assets.sandbox.language import errors, types, values
+from cdc_assets.sandbox.language.convert import convert
+from cdc_assets.sandbox.language.folding import attempt
+from cdc_assets.sandbox.language.queries import QueryParser
+from cdc_assets.sandbox.language.values import Value
+from cdc_assets.sandbox.results import (
+    MAX_LENGTH,
+    OutputParameters,
+    Parameter,
+    Result,
+    SqlError,
+    SqlType,
+)
+
+if TYPE_CHECKING:
+    from cdc_assets.sandbox.engine.interpreter import Interpreter
+
+Run = Callable[["Call"], Iterator[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument as given: `name` with its `@`, empty when positional."""
+
+    name: str
+    value: Value
+    output: bool = False
+    omitted: bool = False
+
+
+class Call:
+    """A procedure call: its arguments by name or place, as Python values."""
+
+    def __init__(self, interpreter: Interpreter, name: str, arguments: Sequence[Argument]) -> None:
+        self.interpreter = interpreter
+        self.session = interpreter.session
+        self.context = interpreter.context
+        self.name = name
+        self.arguments = arguments
+
+    def declare(self, *names: str) -> None:
+        """Check the arguments against the procedure's parameters; raises Msg 8144 or 8145."""
+        if len(self.arguments) > len(names):
+            raise SqlError(
+                8144, f"Procedure or function {self.name} has too many arguments specified."
+            )
+        known = {name.lower() for name in names}
+        placed: dict[str, Argument] = {}
+        for place, argument in enumerate(self.arguments):
+            key = argument.name.lower() or names[place].lower()
+            if key not in known:
+                raise SqlError(
+                    8145, f"{argument.name} is not a parameter for procedure {self.name}."
+                )
+            if not argument.omitted:
+                placed[key] = argument
+        self._placed = placed
+
+    def given(self, name: str) -> bool:
+        """Whether the caller gave it."""
+        return name.lower() in self._placed
+
+    def _constant(self, name: str, kind: SqlType) -> object:
+        argument = self._placed.get(name.lower())
+        if argument is None:
+            return None
+        return attempt(convert(argument.value, kind))
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """A string argument."""
+        value = self._constant(name, types.nvarchar(MAX_LENGTH))
+        return default if value is None else str(value)
+
+    def required(self, name: str) -> str:
+        """A string argument that must be there; raises Msg 201."""
+        value = self.text(name)
+        if value is None:
+            raise SqlError(
+                201,
+                f"Procedure or function '{self.name}' expects parameter '{name}', which was not "
+                "supplied.",
+                16,
+                4,
+            )
+        return value
+
+    def number(self, name: str, default: int | None = None) -> int | None:
+        """An integer argument."""
+        value = self._constant(name, types.BIGINT)
+        return default if value is None else int(str(value))
+
+    def real(self, name: str, default: float = 0.0) -> float:
+        """A float argument."""
+        value = self._constant(name, types.FLOAT)
+        return default if value is None else float(str(value))
+
+    def binary(self, name: str) -> bytes | None:
+        """A binary(10) argument."""
+        value = self._constant(name, types.binary(10))
+        return bytes(value) if isinstance(value, (bytes, bytearray)) else None
+
+
+def arguments_of(parameters: Sequence[Parameter]) -> list[Argument]:
+    """An RPC's parameters as arguments."""
+    return [Argument(p.name, values.of_python(p.value, p.type), p.output) for p in parameters]
+
+
+def run(
+    interpreter: Interpreter, name: tuple[str, ...], arguments: Sequence[Argument]
+) -> Iterator[Result]:
+    """Run a procedure; raises Msg 2812 for an unknown one."""
+    from cdc_assets.sandbox.engine import adminprocedures, cdcprocedures
+
+    *qualifier, last = (part.lower() for part in name)
+    schema = qualifier[-1] if qualifier else ""
+    if schema == "sandbox":
+        found = adminprocedures.PROCEDURES.get(last)
+    elif schema in ("", "sys", "dbo"):
+        found = {**PROCEDURES, **cdcprocedures.PROCEDURES}.get(last)
+    else:
+        found = None
+    if found is None:
+        raise errors.unknown_procedure(".".join(name))
+    call = Call(interpreter, last, arguments)
+    status = 0
+    for result in found(call):
+        if isinstance(result, OutputParameters):
+            yield result
+            return
+        yield result
+    yield OutputParameters(status)
+
+
+# --- sp_executesql -----------------------------------------------------------------------------
+
+
+def _execute_sql(call: Call) -> Iterator[Result]:
+    """sp_executesql @stmt [, @params, …]: the rest are values of the declared parameters."""
+    if not call.arguments:
+        raise SqlError(
+            201,
+            "Procedure or function 'sp_executesql' expects parameter '@statement', "
+            "which was not supplied.",
+        )
+    text = str(attempt(convert(call.arguments[0].value, types.nvarchar(MAX_LENGTH))))
+    parameters: dict[str, Value] = {}
+    if len(call.arguments) > 1:
+        declared = str(attempt(convert(call.arguments[1].value, types.nvarchar(MAX_LENGTH))))
+        kinds = _declared(declared)
+        places = list(kinds)
+        for place, argument in enumerate(call.arguments[2:]):
+            name = (argument.name or places[place]).lower()
+            if name not in kinds:
+                raise SqlError(8145, f"{argument.name} is not a parameter for procedure.")
+            parameters[name] = convert(argument.value, kinds[name])
+            if argument.output:
+                raise errors.unsupported("An OUTPUT parameter of sp_executesql")
+    yield from call.interpreter.batch(text, parameters)
+
+
+def _declared(text: str) -> dict[str, SqlType]:
+    parser = QueryParser(text)
+    found: dict[str, SqlType] = {}
+    while True:
+        name = parser.variable().lower()
+        parser.accept("AS")
+        found[name] = parser.type_name()
+        parser.accept("OUTPUT", "OUT")
+        if not parser.accept(","):
+            return found
+
+
+# --- metadata ----------------------------------------------------------------------------------
+
+
+def _space_used(call: Call) -> Iterator[Result]:
+    call.declare("@objname", "@updateusage")
+    name = call.required("@objname")
+    table = named_object(call.context, name)
+    if table is None:
+        raise SqlError(
+            15009,
+            f"The object '{name}' does not exist in database '{call.context.database}' or is invalid "
+            "for this operation.",
+        )
+    call.session.prepare_read()
+    row = call.context.connection.one(f"SELECT count(*) FROM {table.physical}")
+    count = int(row[0]) if row else 0
+    width = sum(
+        max(systypes.max_length(c.type), 0) // (2 if c.type.length else 1) or 16
+        for c in table.columns
+    )
+    data = -(-count * (width + 9) // 8192) * 8
+    index = 16 if table.keys and count else 0
+    yield made.result(
+        (
+            ("name", types.SYSNAME),
+            ("rows", types.make("char", (20,))),
+            *(
+                (column, types.varchar(18))
+                for column in ("reserved", "data", "index_size", "unused")
+            ),
+        ),
+        [(table.name, f"{count:<20}", f"{data + index} KB", f"{data} KB", f"{index} KB", "0 KB")],
+    )
+
+
+def _reset(call: Call) -> Iterator[Result]:
+    call.session.reset()
+    yield from ()
+
+
+PROCEDURES: dict[str, Run] = {
+    "sp_executesql": _execute_sql,
+    "sp_spaceused": _space_used,
+    "sp_reset_connection": _reset,
+}

@@ -1,0 +1,256 @@
+"""A session: one login's connection, its transaction, and the statements it runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from cdc_assets.sandbox.engine.context import Context, Options
+from cdc_assets.sandbox.engine.interpreter import Interpreter
+from cdc_assets.sandbox.engine.procedures import arguments_of
+from cdc_assets.sandbox.engine.resolver import Resolver
+from cdc_assets.sandbox.engine.translate import translate
+from cdc_assets.sandbox.engine.work import Work
+from cdc_assets.sandbox.language import values
+from cdc_assets.sandbox.language.selects import Bound, QueryBinder
+from cdc_assets.sandbox.results import Parameter, Result, SqlError
+
+if TYPE_CHECKING:
+    from cdc_assets.sandbox.engine.backend import Engine
+
+BATCH_ROWS = 65_536
+_SNAPSHOT_LEVELS = frozenset({"SNAPSHOT", "REPEATABLE READ", "SERIALIZABLE"})
+
+
+class EngineSession:
+    """Runs batches; implements `results.Session`."""
+
+    def __init__(self, engine: Engine, context: Context, home: str) -> None:
+        self.engine = engine
+        self.context = context
+        self.work: Work | None = None
+        self.reading: frozenset[int] = frozenset()
+        """Object ids of the result set that is being sent, for the counters."""
+        self._home = home
+        self._reader: pa.RecordBatchReader | None = None
+        self._cancelled = threading.Event()
+        self._interpreter = Interpreter(self)
+
+    @property
+    def database(self) -> str:
+        """The current database."""
+        return self.context.database
+
+    @database.setter
+    def database(self, name: str) -> None:
+        self.context.database = name
+
+    # --- the seam ------------------------------------------------------------------------------
+
+    def execute(self, text: str, parameters: Sequence[Parameter] = ()) -> Iterator[Result]:
+        """Run a batch; a syntax error anywhere in it runs nothing of it."""
+        self._cancelled.clear()
+        given = {p.name.lower(): values.of_python(p.value, p.type) for p in parameters}
+        yield from self.translated(lambda: self._interpreter.batch(text, given))
+
+    def call(self, procedure: str, parameters: Sequence[Parameter]) -> Iterator[Result]:
+        """Run a procedure by name."""
+        self._cancelled.clear()
+        yield from self.translated(
+            lambda: self._interpreter.procedure(procedure, arguments_of(parameters))
+        )
+
+    def translated(self, run: Callable[[], Iterator[Result]]) -> Iterator[Result]:
+        """Results with DuckDB's errors turned into SQL Server's; one ends the transaction."""
+        try:
+            yield from run()
+        except duckdb.Error as error:
+            raise self.failed(error) from error
+        finally:
+            self.close_reader()
+
+    def failed(self, error: duckdb.Error) -> SqlError:
+        """The SQL Server error for it; DuckDB has ended the transaction, so it is over here too."""
+        self.close_reader()
+        if self.work is not None:
+            self._end_work()
+            self.context.transactions = 0
+        return translate(error)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self.context.transactions += 1
+
+    def commit(self) -> None:
+        """Commit; nested ones only count down. Raises Msg 3902 without one."""
+        if not self.context.transactions:
+            raise SqlError(
+                3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION."
+            )
+        self.context.transactions -= 1
+        if not self.context.transactions:
+            self.close_reader()
+            self.finish_work()
+
+    def rollback(self) -> None:
+        """Roll everything back. Raises Msg 3903 without a transaction."""
+        if not self.context.transactions:
+            raise SqlError(
+                3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."
+            )
+        self._abandon()
+
+    def _abandon(self) -> None:
+        self.close_reader()
+        self.context.transactions = 0
+        self._end_work()
+
+    def _end_work(self) -> None:
+        if self.work is not None:
+            self.work.rollback()
+        self.work = None
+        self.context.changed_catalog = None
+
+    def reset(self) -> None:
+        """The state after login."""
+        self._abandon()
+        self._drop_temporary()
+        self.context.options = Options()
+        self.context.variables = {}
+        self.context.database = self._home
+
+    def cancel(self) -> None:
+        """Stop the running statement soon; called from another thread."""
+        self._cancelled.set()
+        self.context.connection.interrupt()
+
+    def close(self) -> None:
+        """Roll back and give up everything held."""
+        self._abandon()
+        self.context.connection.close()
+        self.engine.closed(self)
+
+    # --- transactions --------------------------------------------------------------------------
+
+    @contextmanager
+    def writing(self) -> Iterator[Work]:
+        """The transaction a change runs in: the open one, or one of its own.
+
+        An error of the change's checks leaves an open transaction as it was; the checks all run
+        before anything is written.
+        """
+        self.close_reader()
+        own = not self.context.transactions
+        if own and self.context.options.implicit_transactions:
+            self.begin()
+            own = False
+        work = self.begin_work()
+        try:
+            yield work
+        except SqlError:
+            if own:
+                self._end_work()
+            elif self.context.options.xact_abort:
+                self._abandon()
+            raise
+        except BaseException:
+            self._abandon()
+            raise
+        if own:
+            self.finish_work()
+
+    def begin_work(self) -> Work:
+        """The DuckDB transaction, begun if none is open."""
+        if self.work is None or not self.work.open:
+            self.work = Work(self.context.store, self.context.connection)
+        return self.work
+
+    def finish_work(self) -> None:
+        """Commit the DuckDB transaction, and capture if capture is due with each commit."""
+        work, self.work = self.work, None
+        self.context.changed_catalog = None
+        if work is None or not work.open:
+            return
+        try:
+            changed = work.commit()
+        except SqlError:
+            self.context.transactions = 0
+            raise
+        for database in changed:
+            self.engine.capture.committed(database)
+
+    def prepare_read(self) -> None:
+        """Begin what a read needs: under SNAPSHOT and above it fixes what is seen."""
+        self.close_reader()
+        context = self.context
+        if context.options.implicit_transactions and not context.transactions:
+            self.begin()
+        if context.options.isolation == "SNAPSHOT" and not context.current.snapshot_allowed:
+            raise SqlError(
+                3952,
+                f"Snapshot isolation transaction failed accessing database '{context.database}' "
+                "because snapshot isolation is not allowed in this database. Use ALTER DATABASE "
+                "to allow snapshot isolation.",
+            )
+        if context.transactions and context.options.isolation in _SNAPSHOT_LEVELS:
+            self.begin_work()
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def binder(self) -> QueryBinder:
+        """A binder for one statement."""
+        self.context.now_utc = self.context.store.clock.utc()
+        if self.work is not None and self.work.open:
+            self.context.changed_catalog = self.work.catalog
+        return QueryBinder(Resolver(self.context), self.context.collation)
+
+    def stream(self, bound: Bound, objects: frozenset[int]) -> Iterator[pa.RecordBatch]:
+        """The rows of a bound query, batch by batch, in bounded memory."""
+        self.engine.before_read(self, objects)
+        reader = self.context.connection.stream(bound.sql, BATCH_ROWS)
+        self._reader = reader
+        self.reading = objects
+        self.engine.counters.statement(self.context.login.name, objects)
+        return self._batches(reader)
+
+    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        count = 0
+        try:
+            for batch in reader:
+                self.check_cancelled()
+                count += batch.num_rows
+                yield batch
+            self.context.row_count = count
+        except duckdb.Error as error:
+            raise self.failed(error) from error
+        except (pa.ArrowException, OSError) as error:
+            raise self.failed(duckdb.Error(str(error))) from error
+        finally:
+            self.close_reader()
+
+    def check_cancelled(self) -> None:
+        """Raise where an attention came."""
+        if self._cancelled.is_set():
+            raise SqlError(0, "Operation cancelled by user.", 11)
+
+    def close_reader(self) -> None:
+        """Give up the rows not read yet: DuckDB runs one query per connection."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def _drop_temporary(self) -> None:
+        for name, table in list(self.context.temporary.items()):
+            self.context.connection.execute(f"DROP TABLE IF EXISTS {table.physical}")
+            del self.context.temporary[name]
+
+    def drop_variables(self) -> None:
+        """Drop the batch's table variables."""
+        for name in [n for n in self.context.temporary if n.startswith("@")]:
+            table = self.context.temporary.pop(name)
+            self.context.connection.execute(f"DROP TABLE IF EXISTS {table.physical}")

@@ -1,0 +1,114 @@
+"""Table variables and temporary tables: DuckDB's temporary tables, seen by one session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdc_assets.sandbox.engine import entries as e
+from cdc_assets.sandbox.engine.catalog import Catalog
+from cdc_assets.sandbox.engine.columns import columns_of, keys_of
+from cdc_assets.sandbox.engine.duck import Connection
+from cdc_assets.sandbox.engine.store import Store
+from cdc_assets.sandbox.engine.work import Work
+from cdc_assets.sandbox.language import statements as s
+from cdc_assets.sandbox.language import types
+from cdc_assets.sandbox.language.selects import Bound
+from cdc_assets.sandbox.results import SqlError
+
+if TYPE_CHECKING:
+    from cdc_assets.sandbox.engine.session import EngineSession
+
+
+class TemporaryTable(e.Table):
+    """A table variable in the place of a stored table."""
+
+    __slots__ = ("_physical",)
+
+    def __init__(self, variable: e.TableVariable) -> None:
+        e.Table.__init__(self, 0, 0, "dbo", variable.name, 0, variable.columns, variable.keys)
+        object.__setattr__(self, "_physical", variable.physical)
+
+    @property
+    def physical(self) -> str:
+        """Its name in DuckDB."""
+        found: str = object.__getattribute__(self, "_physical")
+        return found
+
+
+class TemporaryWork(Work):
+    """What changes of a temporary table need of a transaction: next to nothing."""
+
+    def __init__(self, store: Store, connection: Connection, catalog: Catalog) -> None:
+        self.store = store
+        self.connection = connection
+        self._catalog = catalog
+
+    @property
+    def current(self) -> Catalog:
+        """The catalogue as the session sees it."""
+        return self._catalog
+
+    def wrote(self, table: e.Table) -> None:
+        """Nobody else reads it."""
+
+    def took_keys(self, table: e.Table, key: e.Key, select: str) -> None:
+        """Nobody else can take them."""
+
+    def keep_keys(self) -> None:
+        """There are none."""
+
+
+def create_temporary(session: EngineSession, name: str, definition: s.TableDefinition) -> None:
+    """DECLARE @t TABLE (…) or CREATE TABLE #t (…)."""
+    columns = columns_of(session.binder(), definition.columns, session.context.collation)
+    _create(session, name, columns, keys_of(name, columns, definition.keys))
+    text = ", ".join(f"{c.physical} {types.physical(c.type)}" for c in columns)
+    session.close_reader()
+    session.context.connection.execute(
+        f"CREATE TEMP TABLE {session.context.temporary[name.lower()].physical} ({text})"
+    )
+
+
+def create_temporary_from(session: EngineSession, name: str, bound: Bound) -> int:
+    """SELECT … INTO #t; how many rows it has."""
+    for place, output in enumerate(bound.outputs, start=1):
+        if not output.name:
+            raise SqlError(
+                1038,
+                "An object or column name is missing or empty. For SELECT INTO statements, verify "
+                f"each column has a name (column {place}).",
+                15,
+            )
+    columns = tuple(
+        e.Column(i, output.name, output.value.type, output.value.nullable)
+        for i, output in enumerate(bound.outputs, start=1)
+    )
+    _create(session, name, columns, ())
+    items = ", ".join(f"x{c.id} AS {c.physical}" for c in columns)
+    physical = session.context.temporary[name.lower()].physical
+    session.context.connection.execute(
+        f"CREATE TEMP TABLE {physical} AS SELECT {items} FROM ({bound.sql}) AS q"
+    )
+    row = session.context.connection.one(f"SELECT count(*) FROM {physical}")
+    return int(row[0]) if row else 0
+
+
+def _create(
+    session: EngineSession, name: str, columns: tuple[e.Column, ...], keys: tuple[e.Key, ...]
+) -> None:
+    key = name.lower()
+    if key in session.context.temporary:
+        if name.startswith("@"):
+            raise SqlError(134, f"The variable name '{name}' has already been declared.", 15)
+        raise SqlError(2714, f"There is already an object named '{name}' in the database.", 16, 6)
+    physical = f"temp.v{session.context.store.new_object_id()}"
+    session.context.temporary[key] = e.TableVariable(name, physical, columns, keys)
+
+
+def drop_temporary(session: EngineSession, name: str) -> bool:
+    """DROP TABLE #t; False where there is none."""
+    found = session.context.temporary.pop(name.lower(), None)
+    if found is None:
+        return False
+    session.context.connection.execute(f"DROP TABLE {found.physical}")
+    return True

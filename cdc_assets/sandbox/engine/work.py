@@ -1,0 +1,171 @@
+"""A session's writing transaction: DuckDB's own, and what a commit must still do."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import duckdb
+import pyarrow as pa
+
+from cdc_assets.sandbox.engine import entries as e
+from cdc_assets.sandbox.engine.catalog import Catalog
+from cdc_assets.sandbox.engine.clock import as_datetime
+from cdc_assets.sandbox.engine.duck import Connection
+from cdc_assets.sandbox.engine.lsns import to_bytes
+from cdc_assets.sandbox.engine.store import Store
+from cdc_assets.sandbox.engine.translate import conflict, translate
+from cdc_assets.sandbox.language import collation
+from cdc_assets.sandbox.results import SqlError
+
+
+class Work:
+    """One open DuckDB transaction on a session's connection."""
+
+    def __init__(self, store: Store, connection: Connection) -> None:
+        """Begin it."""
+        self.store = store
+        self.connection = connection
+        self.id = store.new_transaction_id()
+        self.begun = store.clock.local()
+        self._base = store.catalog
+        self.catalog: Catalog | None = None
+        self.written: set[int] = set()
+        self._seen = dict(store.serials)
+        self._lazy_keys: list[tuple[e.Table, e.Key, str]] = []
+        self._taken: list[tuple[e.Table, e.Key, pa.Table]] = []
+        self._sequence: defaultdict[int, int] = defaultdict(int)
+        self._commands: defaultdict[int, int] = defaultdict(int)
+        self.open = True
+        connection.execute("BEGIN")
+        # DuckDB takes the snapshot at the first read: take it here, where it belongs.
+        connection.rows("SELECT 1 FROM catalog.watermarks LIMIT 1")
+
+    @property
+    def current(self) -> Catalog:
+        """The catalogue as this transaction sees it."""
+        return self.catalog or self.store.catalog
+
+    # --- what statements report ----------------------------------------------------------------
+
+    def wrote(self, table: e.Table) -> None:
+        """A statement changed rows of a table."""
+        self.written.add(table.id)
+
+    def took_keys(self, table: e.Table, key: e.Key, select: str) -> None:
+        """A statement added the values of a unique key that `select` gives (k0, k1, …).
+
+        Read only if a commit needs them, or `keep_keys` says that they are about to go.
+        """
+        self._lazy_keys.append((table, key, select))
+
+    def keep_keys(self) -> None:
+        """Read the keys that the last statement took, before its staged rows are gone."""
+        for table, key, select in self._lazy_keys:
+            rows = self.connection.arrow(select)
+            self._taken.append((table, key, rows))
+        self._lazy_keys.clear()
+
+    def sequence(self, database: int, changes: int) -> int:
+        """Room for `changes` log records of this transaction; the number before the first."""
+        before = self._sequence[database]
+        self._sequence[database] += changes
+        return before
+
+    def command(self, instance: e.Instance) -> int:
+        """The number of this statement among those that changed rows of an instance."""
+        self._commands[instance.table] += 1
+        return self._commands[instance.table]
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def commit(self) -> set[int]:
+        """Commit; returns the databases that have new changes for capture to move.
+
+        Raises Msg 3960 where another transaction changed the same rows or took the same keys.
+        """
+        with self.store.commit_lock:
+            try:
+                self._check_keys()
+                changed = self._write_commits()
+                self.connection.execute("COMMIT")
+            except duckdb.Error as error:
+                self.rollback()
+                raise translate(error) from error
+            except SqlError:
+                self.rollback()
+                raise
+            self.open = False
+            for table in self.written:
+                self.store.serials[table] += 1
+            self._publish()
+            return changed
+
+    def _publish(self) -> None:
+        """Make this transaction's catalogue everyone's."""
+        if self.catalog is None:
+            return
+        if self.store.catalog is self._base:
+            self.store.catalog = self.catalog
+        else:
+            # Someone else changed it meanwhile: what is stored now has both changes.
+            version = max(self.store.catalog.version, self.catalog.version) + 1
+            self.store.catalog = Catalog.load(self.connection, version)
+
+    def _write_commits(self) -> set[int]:
+        changed = {database for database, count in self._sequence.items() if count}
+        for database in changed:
+            position = self.store.next_lsn(database, self._sequence[database])
+            self.connection.execute(
+                "INSERT INTO catalog.commits VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    database,
+                    to_bytes(position.lsn),
+                    position.prefix,
+                    position.base,
+                    self.id,
+                    as_datetime(self.begun),
+                    self.store.clock.datetime(),
+                ],
+            )
+        return changed
+
+    def _check_keys(self) -> None:
+        """Someone else committed to a table meanwhile: did they take a key we took too?"""
+        touched = {t.id for t, _, _ in self._lazy_keys} | {t.id for t, _, _ in self._taken}
+        if all(self.store.serials[t] == self._seen.get(t, 0) for t in touched):
+            return
+        self.keep_keys()
+        other = self.store.connect()
+        try:
+            for table, key, mine in self._taken:
+                if _holds(other, table, key, mine):
+                    raise conflict()
+        finally:
+            other.close()
+
+    def rollback(self) -> None:
+        """Undo everything; the identity values stay taken, as in SQL Server."""
+        if not self.open:
+            return
+        self.open = False
+        try:
+            self.connection.execute("ROLLBACK")
+        except duckdb.Error:
+            return  # DuckDB had ended it already
+
+
+def key_items(table: e.Table, key: e.Key, prefix: str) -> list[str]:
+    """A key's columns as what must differ between rows; `prefix` stands before each name."""
+    columns = [table.by_id(number) for number in key.columns]
+    return [collation.equality_key(f"{prefix}{c.physical}", c.type) for c in columns]
+
+
+def _holds(other: Connection, table: e.Table, key: e.Key, mine: pa.Table) -> bool:
+    """Whether the committed table, as another connection sees it, has one of these keys."""
+    if not mine.num_rows:
+        return False
+    other.register("mine", mine)
+    items = key_items(table, key, "t.")
+    match = " AND ".join(f"m.k{i} IS NOT DISTINCT FROM {text}" for i, text in enumerate(items))
+    found = other.one(f"SELECT 1 FROM {table.physical} AS t, mine AS m WHERE {match} LIMIT 1")
+    return found is not None

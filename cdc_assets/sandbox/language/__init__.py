@@ -1,0 +1,1 @@
+"""T-SQL understood by parsing: tokens, syntax tree, exact types, DuckDB text."""

@@ -1,0 +1,353 @@
+"""Binding of expressions: names resolved, types deduced, DuckDB text made."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from cdc_assets.sandbox.language import collation, errors, nodes, patterns, types, values
+from cdc_assets.sandbox.language import tokens as t
+from cdc_assets.sandbox.language.arithmetic import calculate, negate
+from cdc_assets.sandbox.language.convert import checked_style, convert
+from cdc_assets.sandbox.language.folding import fold
+from cdc_assets.sandbox.language.scope import Environment, Scope
+from cdc_assets.sandbox.language.values import Value
+from cdc_assets.sandbox.results import DEFAULT_COLLATION, MAX_LENGTH, SqlError, SqlType
+
+
+class ExpressionBinder:
+    """Binds expressions in a scope; the query binder adds subqueries."""
+
+    def __init__(self, environment: Environment, default_collation: str = DEFAULT_COLLATION):
+        self.environment = environment
+        self.default_collation = default_collation
+        self.objects: set[int] = set()
+        """Object ids of the tables read, for the counters."""
+
+    @abstractmethod
+    def subquery(self, query: nodes.Query, scope: Scope) -> tuple[str, tuple[Value, ...]]:
+        """A query's text and its columns."""
+
+    @abstractmethod
+    def call(self, node: nodes.Call, scope: Scope) -> Value:
+        """A function call."""
+
+    # --- values --------------------------------------------------------------------------------
+
+    def value(self, node: nodes.Node, scope: Scope) -> Value:
+        """Bind a scalar expression."""
+        bound = self._value(node, scope)
+        if scope.groups and not scope.inside_aggregate and bound.sql in scope.groups:
+            return bound.derived(scope.groups[bound.sql])
+        return bound
+
+    def _value(self, node: nodes.Node, scope: Scope) -> Value:
+        if isinstance(node, nodes.Column):
+            return scope.column(node.parts)
+        if isinstance(node, nodes.Constant):
+            return constant(node, self.default_collation)
+        if isinstance(node, nodes.Variable):
+            return self.environment.variable(node.name)
+        if isinstance(node, nodes.Arithmetic):
+            return self._arithmetic(node, scope)
+        if isinstance(node, nodes.Unary):
+            return self._unary(node, scope)
+        if isinstance(node, nodes.Cast):
+            return self._cast(node, scope)
+        if isinstance(node, nodes.Call):
+            return self.call(node, scope)
+        if isinstance(node, nodes.Case):
+            return self._case(node, scope)
+        if isinstance(node, nodes.Subquery):
+            return self._scalar(node, scope)
+        if isinstance(node, nodes.Collate):
+            return self._collate(node, scope)
+        if isinstance(node, nodes.AtTimeZone):
+            return self._at_time_zone(node, scope)
+        if isinstance(node, nodes.Star):
+            raise errors.syntax("*")
+        raise errors.unsupported(f"A {type(node).__name__} used as a value")
+
+    def _arithmetic(self, node: nodes.Arithmetic, scope: Scope) -> Value:
+        left, right = self.value(node.left, scope), self.value(node.right, scope)
+        result = calculate(node.op, left, right)
+        if left.is_constant and right.is_constant:
+            return fold(result, left)
+        return result
+
+    def _unary(self, node: nodes.Unary, scope: Scope) -> Value:
+        operand = self.value(node.operand, scope)
+        if node.op == "+":
+            return operand
+        if node.op == "~":
+            if operand.type.name not in types.INTEGERS:
+                raise SqlError(8117, f"Operand data type {operand.type.name} is invalid for '~'.")
+            return operand.derived(f"(~{operand.sql})")
+        return fold(negate(operand), operand)
+
+    def _cast(self, node: nodes.Cast, scope: Scope) -> Value:
+        operand = self.value(node.operand, scope)
+        style = None
+        if node.style is not None:
+            chosen = self.value(node.style, scope)
+            if not chosen.is_constant:
+                raise errors.unsupported("A CONVERT style that is no constant")
+            style = checked_style(chosen.constant)
+        target = node.type
+        if target.name in types.STRINGS:
+            own = operand.type.collation if operand.type.name in types.STRINGS else None
+            target = replace(target, collation=own or self.default_collation)
+        result = convert(operand, target, style)
+        if node.attempt:
+            result = Value(f"TRY({result.sql})", target, True)
+        return fold(result, operand)
+
+    def _case(self, node: nodes.Case, scope: Scope) -> Value:
+        tests = []
+        for test, _ in node.branches:
+            if node.operand is None:
+                tests.append(self.condition(test, scope))
+            else:
+                tests.append(self.condition(nodes.Comparison("=", node.operand, test), scope))
+        results = [self.value(result, scope) for _, result in node.branches]
+        if node.otherwise is not None:
+            results.append(self.value(node.otherwise, scope))
+        kind = self.common_type(results)
+        converted = [self.convert(result, kind) for result in results]
+        text = " ".join(
+            f"WHEN {test} THEN {result.sql}" for test, result in zip(tests, converted, strict=False)
+        )
+        if node.otherwise is not None:
+            text += f" ELSE {converted[-1].sql}"
+        nullable = node.otherwise is None or any(result.nullable for result in converted)
+        return Value(f"CASE {text} END", kind, nullable)
+
+    def _scalar(self, node: nodes.Subquery, scope: Scope) -> Value:
+        text, columns = self.subquery(node.query, scope)
+        if len(columns) != 1:
+            raise SqlError(
+                116,
+                "Only one expression can be specified in the select list when the subquery is not "
+                "introduced with EXISTS.",
+            )
+        return Value(f"({text})", columns[0].type, True)
+
+    def _collate(self, node: nodes.Collate, scope: Scope) -> Value:
+        operand = self.value(node.operand, scope)
+        name = node.collation
+        wanted = self.default_collation if name.lower() == "database_default" else name
+        if operand.type.name not in types.STRINGS:
+            raise SqlError(
+                447, f"Expression type {operand.type.name} is invalid for COLLATE clause."
+            )
+        return replace(operand, type=replace(operand.type, collation=collation.checked(wanted)))
+
+    def _at_time_zone(self, node: nodes.AtTimeZone, scope: Scope) -> Value:
+        operand, zone = self.value(node.operand, scope), self.value(node.zone, scope)
+        if not isinstance(zone.constant, str):
+            raise errors.unsupported("AT TIME ZONE with a zone that is no constant")
+        name = values.quote(self.environment.zone(zone.constant))
+        if operand.type.name == "datetimeoffset":
+            utc = f"({operand.sql}).ticks"
+        elif operand.type.name in types.TICKED:
+            whole = f"make_timestamp(({operand.sql} - 621355968000000000) // 10)"
+            utc = f"(epoch_us(timezone({name}, {whole})) * 10 + 621355968000000000)"
+            utc = f"({utc} + ({operand.sql} % 10))"
+        else:
+            raise SqlError(8116, "Argument data type is invalid for argument 1 of AT TIME ZONE.")
+        instant = f"make_timestamptz(({utc} - 621355968000000000) // 10)"
+        local = f"epoch_us(timezone({name}, {instant}))"
+        offset = f"CAST(({local} - epoch_us({instant})) // 60000000 AS SMALLINT)"
+        scale = types.fractional_digits(operand.type)
+        return operand.derived(
+            f"CASE WHEN {operand.sql} IS NULL THEN NULL ELSE "
+            f"{{'ticks': CAST({utc} AS BIGINT), 'offset_minutes': {offset}}} END",
+            SqlType("datetimeoffset", scale=scale),
+        )
+
+    # --- conditions ----------------------------------------------------------------------------
+
+    def condition(self, node: nodes.Node, scope: Scope) -> str:
+        """Bind a search condition."""
+        if isinstance(node, nodes.Comparison):
+            return self._comparison(node, scope)
+        if isinstance(node, nodes.Logic):
+            return "(" + f" {node.op} ".join(self.condition(i, scope) for i in node.items) + ")"
+        if isinstance(node, nodes.Not):
+            return f"(NOT {self.condition(node.operand, scope)})"
+        if isinstance(node, nodes.IsNull):
+            operand = self.value(node.operand, scope)
+            return f"({operand.sql} IS {'NOT ' if node.negated else ''}NULL)"
+        if isinstance(node, nodes.Between):
+            both = nodes.Logic(
+                "AND",
+                (
+                    nodes.Comparison(">=", node.operand, node.low),
+                    nodes.Comparison("<=", node.operand, node.high),
+                ),
+            )
+            return (
+                f"(NOT {self.condition(both, scope)})"
+                if node.negated
+                else self.condition(both, scope)
+            )
+        if isinstance(node, nodes.In):
+            return self._in(node, scope)
+        if isinstance(node, nodes.Like):
+            return self._like(node, scope)
+        if isinstance(node, nodes.Exists):
+            text, _ = self.subquery(node.query, scope)
+            return f"EXISTS ({text})"
+        raise errors.not_a_condition(type(node).__name__)
+
+    def _comparison(self, node: nodes.Comparison, scope: Scope) -> str:
+        return self.compare(node.op, self.value(node.left, scope), self.value(node.right, scope))
+
+    def compare(self, op: str, left: Value, right: Value) -> str:
+        """`left op right` with T-SQL's conversions and collation."""
+        left, right, kind = self._aligned(left, right)
+        key = collation.equality_key if op in ("=", "<>") else collation.order_key
+        if kind is None:
+            return f"({left.sql} {op} {right.sql})"
+        return f"({_key(key, left, kind)} {op} {_key(key, right, kind)})"
+
+    def _aligned(self, left: Value, right: Value) -> tuple[Value, Value, SqlType | None]:
+        """Both sides in one type; None where DuckDB compares them rightly as they are."""
+        exact = types.INTEGERS - {"bit"} | types.DECIMALS | types.MONEYS
+        if left.type.name in exact and right.type.name in exact:
+            return left, right, None
+        kind = self.common_type([left, right])
+        collation.check_comparable(kind)
+        if kind.name in types.STRINGS:
+            kind = replace(kind, collation=self._one_collation(left, right))
+            wide = SqlType("nvarchar", length=MAX_LENGTH, collation=kind.collation)
+            both = [v if v.type.name in types.STRINGS else convert(v, wide) for v in (left, right)]
+            return both[0], both[1], kind
+        return self.convert(left, kind), self.convert(right, kind), kind
+
+    def _one_collation(self, left: Value, right: Value) -> str:
+        """A column's collation wins over a constant's; two columns must agree."""
+        found = [v.type.collation for v in (left, right) if v.type.name in types.STRINGS]
+        known = [name for name in found if name is not None]
+        if len({name.lower() for name in known}) <= 1:
+            return known[0] if known else self.default_collation
+        firm = [v.type.collation for v in (left, right) if v.type.collation and not v.is_constant]
+        if len(firm) == 1 and firm[0] is not None:
+            return firm[0]
+        explicit = [name for name in known if name.lower() != self.default_collation.lower()]
+        if not firm and len(explicit) == 1:
+            return explicit[0]
+        raise errors.collation_conflict(known[0], known[-1])
+
+    def _in(self, node: nodes.In, scope: Scope) -> str:
+        word = "NOT IN" if node.negated else "IN"
+        operand = self.value(node.operand, scope)
+        if node.query is None:
+            items = [self.value(item, scope) for item in node.items]
+            kinds = {item.type.name for item in items} | {operand.type.name}
+            if len(kinds) == 1 and operand.type.name not in types.STRINGS | {"datetimeoffset"}:
+                return f"({operand.sql} {word} ({', '.join(item.sql for item in items)}))"
+            tests = " OR ".join(self.compare("=", operand, item) for item in items)
+            return f"(NOT ({tests}))" if node.negated else f"({tests})"
+        text, columns = self.subquery(node.query, scope)
+        if len(columns) != 1:
+            raise SqlError(
+                116,
+                "Only one expression can be specified in the select list when the subquery is not "
+                "introduced with EXISTS.",
+            )
+        inner = replace(columns[0], sql="q.x1")
+        left, right, kind = self._aligned(operand, inner)
+        if kind is not None:
+            left_key = _key(collation.equality_key, left, kind)
+            right_key = _key(collation.equality_key, right, kind)
+        else:
+            left_key, right_key = left.sql, right.sql
+        return f"({left_key} {word} (SELECT {right_key} FROM ({text}) AS q))"
+
+    def _like(self, node: nodes.Like, scope: Scope) -> str:
+        operand, pattern = self.value(node.operand, scope), self.value(node.pattern, scope)
+        escape = self.value(node.escape, scope) if node.escape is not None else None
+        kind = replace(types.nvarchar(MAX_LENGTH), collation=self._one_collation(operand, pattern))
+        text = self.convert(operand, kind) if operand.type.name not in types.STRINGS else operand
+        test = patterns.like(text, pattern, escape, kind)
+        return f"(NOT {test})" if node.negated else test
+
+    # --- types ---------------------------------------------------------------------------------
+
+    def common_type(self, items: Sequence[Value]) -> SqlType:
+        """The type that all of them are converted to; an untyped NULL takes the others'."""
+        kinds = [item.type for item in items if not item.untyped_null]
+        if not kinds:
+            return types.INT
+        kind = kinds[0]
+        for other in kinds[1:]:
+            kind = types.common(kind, other)
+        return kind
+
+    def convert(self, value: Value, kind: SqlType) -> Value:
+        """An implicit conversion; raises Msg 206 where there is none."""
+        if not implicitly_converts(value, kind):
+            raise errors.type_clash(value.type.name, kind.name)
+        return fold(convert(value, kind), value)
+
+
+def _key(make: object, value: Value, kind: SqlType) -> str:
+    """A comparison key, computed now for a constant."""
+    assert callable(make)
+    keyed = Value(make(value.sql, kind), replace(value.type, length=MAX_LENGTH), value.nullable)
+    if kind.name in types.STRINGS and value.is_constant:
+        return fold(keyed, value).sql
+    return keyed.sql
+
+
+def implicitly_converts(value: Value, target: SqlType) -> bool:
+    """Whether T-SQL converts it without a CAST."""
+    source = value.type.name
+    if value.untyped_null or source == target.name:
+        return True
+    if target.name in types.BINARIES:
+        return source in types.BINARIES | types.INTEGERS or source in types.DECIMALS
+    if target.name == "datetimeoffset" or target.name in types.TIMES - {"datetime"}:
+        return source in types.TIMES | types.STRINGS
+    if source in types.TIMES - {"datetime", "smalldatetime"} and target.name in types.NUMBERS:
+        return False
+    return not (target.name == "uniqueidentifier" and source not in types.STRINGS | types.BINARIES)
+
+
+def constant(node: nodes.Constant, default_collation: str = DEFAULT_COLLATION) -> Value:
+    """A literal with the type T-SQL gives it."""
+    value = node.value
+    if node.kind == "null":
+        return values.null()
+    if node.kind in (t.STRING, t.NSTRING):
+        national = node.kind == t.NSTRING
+        limit = 4000 if national else 8000
+        length = max(1, len(value)) if len(value) <= limit else MAX_LENGTH
+        make = types.nvarchar if national else types.varchar
+        return values.text(value, make(length, default_collation))
+    if node.kind == t.INTEGER:
+        number = int(value)
+        if number < 1 << 31:
+            return replace(values.integer(number), literal=True)
+        digits = len(value.lstrip("0"))
+        return values.of_python(number, types.decimal(digits, 0, "numeric"))
+    if node.kind == t.DECIMAL:
+        whole, _, fraction = value.partition(".")
+        digits = max(1, len(whole.lstrip("0")) + len(fraction))
+        if digits > 38:
+            raise SqlError(
+                1007, f"The number '{value}' is out of the range for numeric representation.", 15
+            )
+        kind = types.decimal(digits, len(fraction), "numeric")
+        return values.of_python(Decimal(value), kind)
+    if node.kind == t.FLOAT:
+        return values.of_python(float(value), types.FLOAT)
+    if node.kind == t.HEX:
+        digits_text = value[2:]
+        if len(digits_text) % 2:
+            digits_text = "0" + digits_text
+        return values.blob(bytes.fromhex(digits_text))
+    raise errors.syntax("DEFAULT", keyword=True)

@@ -1,0 +1,437 @@
+"""CAST and CONVERT: every supported pair of types as DuckDB text with T-SQL's result."""
+
+from __future__ import annotations
+
+from cdc_assets.sandbox.language import errors, types
+from cdc_assets.sandbox.language.format import to_text
+from cdc_assets.sandbox.language.values import TICKS_PER_DAY, Value, raising, raising_with
+from cdc_assets.sandbox.results import MAX_LENGTH, SqlError, SqlType
+
+_NUMERIC = r"^\s*[+-]?(\d+\.?\d*|\.\d+)\s*$"
+_WHOLE = r"^\s*[+-]?\s*\d*\s*$"
+_GUID = r"^\{?[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\}?"
+_DAY_1900 = 693595
+_MIN_DATETIME = 552877 * TICKS_PER_DAY  # 1753-01-01
+
+
+def convert(value: Value, target: SqlType, style: int | None = None) -> Value:
+    """The value as `CAST(value AS target)` gives it.
+
+    Raises Msg 529 (or 206) where T-SQL has no such conversion; errors of single values are raised
+    by the generated text while it runs.
+    """
+    if value.untyped_null:
+        return Value(f"CAST(NULL AS {types.physical(target)})", target, True, value.constant, False)
+    source = value.type
+    if source == target and style is None:
+        return value
+    if target.name in types.STRINGS and target.collation is None:
+        target = SqlType(target.name, target.length, collation=source.collation)
+    sql = _convert(value.sql, source, target, style)
+    return Value(sql, target, value.nullable)
+
+
+def assign(value: Value, target: SqlType, column: str) -> Value:
+    """The value converted for storing in `column`: text too long is Msg 2628, not cut."""
+    source = value.type
+    if value.untyped_null or target.length in (None, MAX_LENGTH) or source == target:
+        return convert(value, target)
+    if target.name in types.STRINGS:
+        text = value if source.name in types.STRINGS else convert(value, _open_ended(target))
+        if _certainly_fits(text, target):
+            return convert(text, target)
+        size = "utf16_length" if target.name in types.NATIONAL else "length"
+        trimmed = f"rtrim({text.sql}, ' ')"
+        fits = f"strlen({trimmed}) <= {target.length} OR {size}({trimmed}) <= {target.length}"
+        failure = raising_with(
+            2628,
+            f"String or binary data would be truncated in table '{column.rpartition('.')[0]}', "
+            f"column '{column.rpartition('.')[2]}'. Truncated value: '",
+            f"left({text.sql}, {target.length})",
+            "'.",
+        )
+        kept = convert(Value(text.sql, text.type, text.nullable), target).sql
+        checked = (
+            f"CASE WHEN {text.sql} IS NULL THEN NULL WHEN {fits} THEN {kept} ELSE {failure} END"
+        )
+        return Value(checked, target, value.nullable)
+    if target.name in types.BINARIES and source.name in types.BINARIES | types.STRINGS:
+        return _assign_binary(value, target, column)
+    return convert(value, target)
+
+
+def _assign_binary(value: Value, target: SqlType, column: str) -> Value:
+    whole = convert(value, types.varbinary(MAX_LENGTH))
+    failure = raising(
+        2628,
+        f"String or binary data would be truncated in table '{column.rpartition('.')[0]}', "
+        f"column '{column.rpartition('.')[2]}'. Truncated value: ''.",
+    )
+    kept = convert(Value(whole.sql, whole.type, whole.nullable), target).sql
+    return Value(
+        f"CASE WHEN octet_length({whole.sql}) > {target.length} THEN {failure} ELSE {kept} END",
+        target,
+        value.nullable,
+    )
+
+
+def _open_ended(kind: SqlType) -> SqlType:
+    name = "nvarchar" if kind.name in types.NATIONAL else "varchar"
+    return SqlType(name, length=MAX_LENGTH, collation=kind.collation)
+
+
+def _certainly_fits(value: Value, target: SqlType) -> bool:
+    length = value.type.length
+    if value.type.name in types.NATIONAL and target.name in types.NARROW:
+        return False
+    return length is not None and length != MAX_LENGTH and length <= (target.length or 0)
+
+
+def _convert(sql: str, source: SqlType, target: SqlType, style: int | None) -> str:
+    name = target.name
+    if name in types.STRINGS or name == "xml":
+        return _fit_text(to_text(sql, source, target, style), source, target)
+    if name in types.NUMBERS:
+        return _to_number(sql, source, target)
+    if name in types.BINARIES:
+        return _to_binary(sql, source, target, style or 0)
+    if name == "uniqueidentifier":
+        return _to_guid(sql, source)
+    return _to_time(sql, source, target)
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+def _fit_text(sql: str, source: SqlType, target: SqlType) -> str:
+    if target.name in types.NARROW and source.name in types.NATIONAL | {"xml"}:
+        sql = f"narrow({sql})"
+    length = target.length
+    if length in (None, MAX_LENGTH):
+        return sql
+    shorter = source.length not in (None, MAX_LENGTH) and (source.length or 0) <= (length or 0)
+    fixed = target.name in ("char", "nchar")
+    if source.name in types.STRINGS | types.BINARIES:
+        if not shorter:
+            sql = f"left({sql}, {length})"
+    elif types.text_length(source) > (length or 0):
+        failure = raising(
+            8115, f"Arithmetic overflow error converting expression to data type {target.name}."
+        )
+        sql = f"CASE WHEN length({sql}) > {length} THEN {failure} ELSE {sql} END"
+    return f"rpad({sql}, {length}, ' ')" if fixed else sql
+
+
+# --- numbers -----------------------------------------------------------------------------------
+
+
+def _to_number(sql: str, source: SqlType, target: SqlType) -> str:
+    kind = types.physical(target)
+    if source.name in types.STRINGS:
+        return _text_to_number(sql, source, target)
+    if target.name == "bit":
+        if source.name in types.NUMBERS:
+            return f"({sql} <> 0)" if source.name != "bit" else sql
+        raise errors.explicit_conversion(source.name, target.name)
+    if source.name in ("datetime", "smalldatetime") and target.name in types.FLOATS:
+        return f"CAST(({sql} - {_DAY_1900 * TICKS_PER_DAY}) / {TICKS_PER_DAY}.0 AS {kind})"
+    if source.name in types.BINARIES and target.name in types.INTEGERS:
+        return _binary_to_integer(sql, target)
+    if source.name not in types.NUMBERS:
+        raise errors.explicit_conversion(source.name, target.name)
+    if target.name in types.INTEGERS and source.name in types.DECIMALS | types.FLOATS:
+        return _checked_cast(f"trunc({sql})", source, target)
+    if source.name == "bit" and target.name in types.DECIMALS | types.MONEYS:
+        return f"CAST(CAST({sql} AS INTEGER) AS {kind})"
+    return _checked_cast(sql, source, target)
+
+
+def _checked_cast(sql: str, source: SqlType, target: SqlType) -> str:
+    kind = types.physical(target)
+    if not _may_overflow(source, target):
+        return f"CAST({sql} AS {kind})"
+    if target.name in ("tinyint", "smallint"):
+        failure = raising_with(
+            220, f"Arithmetic overflow error for data type {target.name}, value = ", sql, "."
+        )
+    else:
+        failure = raising(
+            8115,
+            f"Arithmetic overflow error converting {_error_name(source)} to data type "
+            f"{_error_name(target)}.",
+        )
+    return (
+        f"CASE WHEN {sql} IS NULL THEN NULL ELSE coalesce(TRY_CAST({sql} AS {kind}), {failure}) END"
+    )
+
+
+def _error_name(kind: SqlType) -> str:
+    return "numeric" if kind.name in types.DECIMALS else kind.name
+
+
+def _may_overflow(source: SqlType, target: SqlType) -> bool:
+    if target.name in types.FLOATS:
+        return source.name == "float" and target.name == "real"
+    if source.name in types.FLOATS:
+        return True
+    if source.name in types.INTEGERS and target.name in types.INTEGERS:
+        order = ("bit", "tinyint", "smallint", "int", "bigint")
+        return order.index(source.name) > order.index(target.name)
+    before, after = types.as_decimal(source), types.as_decimal(target)
+    if target.name in types.INTEGERS:
+        return True
+    whole = (before.precision or 0) - (before.scale or 0)
+    room = (after.precision or 0) - (after.scale or 0)
+    # Rounding may carry into one more digit.
+    return whole + ((before.scale or 0) > (after.scale or 0)) > room
+
+
+def _text_to_number(sql: str, source: SqlType, target: SqlType) -> str:
+    kind = types.physical(target)
+    name = target.name
+    if name in types.INTEGERS - {"bit"}:
+        failure = raising_with(
+            245,
+            f"Conversion failed when converting the {source.name} value '",
+            sql,
+            f"' to data type {name}.",
+        )
+        overflow = raising_with(
+            248 if name == "int" else 8114,
+            f"The conversion of the {source.name} value '",
+            sql,
+            f"' overflowed an {name} column.",
+        )
+        cleaned = f"replace(trim({sql}), ' ', '')"
+        return (
+            f"CASE WHEN {sql} IS NULL THEN NULL WHEN trim({sql}) = '' THEN CAST(0 AS {kind}) "
+            f"WHEN NOT regexp_matches({sql}, '{_WHOLE}') THEN {failure} "
+            f"ELSE coalesce(TRY_CAST({cleaned} AS {kind}), {overflow}) END"
+        )
+    if name == "bit":
+        failure = raising_with(
+            245,
+            f"Conversion failed when converting the {source.name} value '",
+            sql,
+            "' to data type bit.",
+        )
+        return (
+            f"CASE WHEN {sql} IS NULL THEN NULL WHEN lower(trim({sql})) = 'true' THEN TRUE "
+            f"WHEN lower(trim({sql})) = 'false' OR trim({sql}) = '' THEN FALSE "
+            f"ELSE coalesce(TRY_CAST(trim({sql}) AS BIGINT) <> 0, {failure}) END"
+        )
+    failure = raising(8114, f"Error converting data type {source.name} to {_error_name(target)}.")
+    if name in types.FLOATS:
+        test = (
+            f"NOT regexp_matches({sql}, '^\\s*[+-]?(\\d+\\.?\\d*|\\.\\d+)([eEdD][+-]?\\d+)?\\s*$')"
+        )
+    else:
+        test = f"NOT regexp_matches({sql}, '{_NUMERIC}')"
+    return (
+        f"CASE WHEN {sql} IS NULL THEN NULL WHEN {test} THEN {failure} "
+        f"ELSE coalesce(TRY_CAST(trim({sql}) AS {kind}), "
+        f"{raising(8115, f'Arithmetic overflow error converting {source.name} to data type {_error_name(target)}.')}) END"
+    )
+
+
+def _binary_to_integer(sql: str, target: SqlType) -> str:
+    digits = {"tinyint": 2, "smallint": 4, "int": 8, "bigint": 16}.get(target.name)
+    if digits is None:
+        raise errors.explicit_conversion("varbinary", target.name)
+    bits = digits * 4
+    whole = f"CAST('0x' || right('{'0' * digits}' || hex({sql}), {digits}) AS HUGEINT)"
+    kind = types.physical(target)
+    if target.name == "tinyint":
+        return f"CAST({whole} AS {kind})"
+    limit, wrap = 1 << (bits - 1), 1 << bits
+    return f"CAST(CASE WHEN {whole} >= {limit} THEN {whole} - {wrap} ELSE {whole} END AS {kind})"
+
+
+# --- binaries and identifiers ------------------------------------------------------------------
+
+
+def _to_binary(sql: str, source: SqlType, target: SqlType, style: int) -> str:
+    if source.name in types.BINARIES:
+        digits = f"hex({sql})"
+    elif source.name in types.STRINGS and style in (1, 2):
+        bare = f"substr({sql}, 3)" if style == 1 else sql
+        pattern = "^0[xX]([0-9a-fA-F]{2})*$" if style == 1 else "^([0-9a-fA-F]{2})*$"
+        failure = raising(8114, f"Error converting data type {source.name} to {target.name}.")
+        digits = (
+            f"CASE WHEN {sql} IS NULL THEN NULL WHEN regexp_matches({sql}, '{pattern}') "
+            f"THEN {bare} ELSE {failure} END"
+        )
+    elif source.name in types.NARROW:
+        # One byte per character, as code page 1252 has it, holds for what ASCII covers.
+        failure = raising(40515, "Non-ASCII varchar to binary is not supported by the sandbox.")
+        digits = (
+            f"CASE WHEN strlen({sql}) = length({sql}) THEN hex(encode({sql})) ELSE {failure} END"
+        )
+    elif source.name in types.INTEGERS:
+        size = {"bit": 2, "tinyint": 2, "smallint": 4, "int": 8, "bigint": 16}[source.name]
+        number = f"CAST({sql} AS HUGEINT)"
+        wrapped = f"CASE WHEN {number} < 0 THEN {number} + {1 << (size * 4)} ELSE {number} END"
+        width = size if target.length == MAX_LENGTH else 2 * (target.length or 0)
+        padded = f"lpad(to_hex(CAST({wrapped} AS HUGEINT)), {max(size, width)}, '0')"
+        digits = f"right({padded}, {width})" if target.name == "binary" else padded
+    elif source.name == "uniqueidentifier":
+        s = sql
+        digits = (
+            f"concat({s}[7:8],{s}[5:6],{s}[3:4],{s}[1:2],{s}[12:13],{s}[10:11],{s}[17:18],"
+            f"{s}[15:16],{s}[20:23],{s}[25:36])"
+        )
+        digits = f"CASE WHEN {s} IS NULL THEN NULL ELSE {digits} END"
+    else:
+        raise errors.explicit_conversion(source.name, target.name)
+    return _fit_binary(digits, sql, source, target)
+
+
+def _fit_binary(digits: str, sql: str, source: SqlType, target: SqlType) -> str:
+    if target.name not in ("binary", "varbinary"):
+        if source.name in types.BINARIES:
+            return sql
+        return f"unhex({digits})"
+    length = target.length
+    known = source.length if source.name in types.BINARIES else None
+    if length == MAX_LENGTH or (
+        target.name == "varbinary" and known and 0 < known <= (length or 0)
+    ):
+        return sql if source.name in types.BINARIES else f"unhex({digits})"
+    cut = f"left({digits}, {2 * (length or 0)})"
+    if target.name == "binary":
+        cut = f"rpad({cut}, {2 * (length or 0)}, '0')"
+    return f"unhex({cut})"
+
+
+def _to_guid(sql: str, source: SqlType) -> str:
+    if source.name in types.STRINGS:
+        failure = raising(
+            8169, "Conversion failed when converting from a character string to uniqueidentifier."
+        )
+        return (
+            f"CASE WHEN {sql} IS NULL THEN NULL WHEN regexp_matches({sql}, '{_GUID}') "
+            f"THEN upper(left(ltrim({sql}, '{{'), 36)) ELSE {failure} END"
+        )
+    if source.name in types.BINARIES:
+        h = f"hex({sql})"
+        return (
+            f"CASE WHEN {sql} IS NULL THEN NULL ELSE concat({h}[7:8],{h}[5:6],{h}[3:4],{h}[1:2],"
+            f"'-',{h}[11:12],{h}[9:10],'-',{h}[15:16],{h}[13:14],'-',{h}[17:20],'-',{h}[21:32]) END"
+        )
+    if source.name == "uniqueidentifier":
+        return sql
+    raise errors.explicit_conversion(source.name, "uniqueidentifier")
+
+
+# --- times -------------------------------------------------------------------------------------
+
+
+def _to_time(sql: str, source: SqlType, target: SqlType) -> str:
+    if source.name in types.STRINGS:
+        return _text_to_time(sql, source, target)
+    if source.name in types.INTEGERS and target.name in ("datetime", "smalldatetime"):
+        return f"(({sql} + {_DAY_1900}) * CAST({TICKS_PER_DAY} AS BIGINT))"
+    if source.name not in types.TIMES:
+        raise errors.explicit_conversion(source.name, target.name)
+    if target.name == "datetimeoffset":
+        return _to_offset(sql, source, target)
+    if source.name == "datetimeoffset":
+        sql = f"(({sql}).ticks + ({sql}).offset_minutes * 600000000)"
+    if target.name == "date":
+        if source.name == "time":
+            raise errors.explicit_conversion("time", "date")
+        return sql if source.name == "date" else f"({_as_date(sql)})"
+    if target.name == "time":
+        if source.name == "date":
+            return f"CASE WHEN {sql} IS NULL THEN NULL ELSE CAST(0 AS BIGINT) END"
+        clock = sql if source.name == "time" else f"({sql} % {TICKS_PER_DAY})"
+        return _rounded(clock, source, target)
+    if source.name == "date":
+        sql = f"(date_ticks({sql}))"
+        return _in_range(sql, source, target)
+    if source.name == "time":
+        sql = f"({sql} + {_DAY_1900 * TICKS_PER_DAY})"
+    return _in_range(_rounded(sql, source, target), source, target)
+
+
+def _as_date(sql: str) -> str:
+    return f"ticks_date({sql})"
+
+
+def _rounded(sql: str, source: SqlType, target: SqlType) -> str:
+    if target.name == "datetime":
+        return f"(round_datetime({sql}))" if source.name not in ("datetime", "date") else sql
+    if target.name == "smalldatetime":
+        return f"(round_minutes({sql}))" if source.name != "smalldatetime" else sql
+    scale = target.scale or 0
+    kept = 7 if source.name == "datetime" else types.fractional_digits(source)
+    if kept <= scale:
+        return sql
+    macro = "round_clock" if target.name == "time" else "round_ticks"
+    return f"({macro}({sql}, {10 ** (7 - scale)}))"
+
+
+def _in_range(sql: str, source: SqlType, target: SqlType) -> str:
+    if target.name == "datetime" and source.name in ("datetime2", "date", "datetimeoffset"):
+        low, high = _MIN_DATETIME, 3652059 * TICKS_PER_DAY
+    elif target.name == "smalldatetime" and source.name != "smalldatetime":
+        low, high = _DAY_1900 * TICKS_PER_DAY, (_DAY_1900 + 65536) * TICKS_PER_DAY
+    else:
+        return sql
+    failure = raising(
+        242,
+        f"The conversion of a {source.name} data type to a {target.name} data type resulted in an "
+        "out-of-range value.",
+    )
+    return f"CASE WHEN {sql} < {low} OR {sql} >= {high} THEN {failure} ELSE {sql} END"
+
+
+def _text_to_time(sql: str, source: SqlType, target: SqlType) -> str:
+    failure = raising(
+        241, "Conversion failed when converting date and/or time from character string."
+    )
+    full = SqlType("datetime2", scale=7)
+    if target.name == "time":
+        parsed = _rounded(f"text_clock({sql})", SqlType("time", scale=7), target)
+    elif target.name == "date":
+        parsed = f"({_as_date(f'text_ticks({sql})')})"
+    elif target.name == "datetimeoffset":
+        offset = f"parts_offset(date_parts({sql}))"
+        local = _rounded(f"text_ticks({sql})", full, target)
+        parsed = (
+            f"{{'ticks': CAST({local} - {offset} * 600000000 AS BIGINT), "
+            f"'offset_minutes': CAST({offset} AS SMALLINT)}}"
+        )
+        return (
+            f"CASE WHEN {sql} IS NULL THEN NULL WHEN text_ticks({sql}) IS NULL THEN {failure} "
+            f"ELSE {parsed} END"
+        )
+    else:
+        # A zone in the text is taken into account: the value becomes the UTC time's own.
+        parsed = _in_range(_rounded(f"text_ticks({sql})", full, target), full, target)
+    return f"CASE WHEN {sql} IS NULL THEN NULL ELSE coalesce({parsed}, {failure}) END"
+
+
+def _to_offset(sql: str, source: SqlType, target: SqlType) -> str:
+    if source.name == "datetimeoffset":
+        unit = 10 ** (7 - (target.scale or 0))
+        if types.fractional_digits(source) <= (target.scale or 0):
+            return sql
+        return (
+            f"CASE WHEN {sql} IS NULL THEN NULL ELSE {{'ticks': round_ticks(({sql}).ticks, {unit}), "
+            f"'offset_minutes': ({sql}).offset_minutes}} END"
+        )
+    local = _to_time(sql, source, SqlType("datetime2", scale=target.scale))
+    return (
+        f"CASE WHEN {sql} IS NULL THEN NULL ELSE "
+        f"{{'ticks': CAST({local} AS BIGINT), 'offset_minutes': CAST(0 AS SMALLINT)}} END"
+    )
+
+
+def checked_style(style: object) -> int | None:
+    """CONVERT's style as a number; raises Msg 8116 for anything else."""
+    if style is None:
+        return None
+    if isinstance(style, bool) or not isinstance(style, int):
+        raise SqlError(8116, "Argument data type is invalid for argument 3 of convert function.")
+    return style

@@ -1,0 +1,229 @@
+"""Date functions: DATEPART, DATEADD, DATEDIFF and their kin."""
+
+from __future__ import annotations
+
+from cdc_assets.sandbox.language import errors, nodes, types
+from cdc_assets.sandbox.language.convert import convert
+from cdc_assets.sandbox.language.values import MAX_TICKS, TICKS_PER_DAY, Value, raising
+from cdc_assets.sandbox.results import SqlError, SqlType
+
+NAMES = frozenset(
+    {
+        "DATEPART",
+        "DATENAME",
+        "DATEADD",
+        "DATEDIFF",
+        "DATEDIFF_BIG",
+        "YEAR",
+        "MONTH",
+        "DAY",
+        "EOMONTH",
+        "SWITCHOFFSET",
+        "TODATETIMEOFFSET",
+        "DATEFROMPARTS",
+    }
+)
+
+_PARTS = {
+    "YEAR": "year",
+    "YY": "year",
+    "YYYY": "year",
+    "QUARTER": "quarter",
+    "QQ": "quarter",
+    "Q": "quarter",
+    "MONTH": "month",
+    "MM": "month",
+    "M": "month",
+    "DAYOFYEAR": "dayofyear",
+    "DY": "dayofyear",
+    "Y": "dayofyear",
+    "DAY": "day",
+    "DD": "day",
+    "D": "day",
+    "WEEK": "week",
+    "WK": "week",
+    "WW": "week",
+    "WEEKDAY": "weekday",
+    "DW": "weekday",
+    "HOUR": "hour",
+    "HH": "hour",
+    "MINUTE": "minute",
+    "MI": "minute",
+    "N": "minute",
+    "SECOND": "second",
+    "SS": "second",
+    "S": "second",
+    "MILLISECOND": "millisecond",
+    "MS": "millisecond",
+    "MICROSECOND": "microsecond",
+    "MCS": "microsecond",
+    "NANOSECOND": "nanosecond",
+    "NS": "nanosecond",
+    "TZOFFSET": "tzoffset",
+    "TZ": "tzoffset",
+}
+# Ticks (100 ns) of the parts that have a fixed length.
+_LENGTHS = {
+    "week": 7 * TICKS_PER_DAY,
+    "day": TICKS_PER_DAY,
+    "dayofyear": TICKS_PER_DAY,
+    "weekday": TICKS_PER_DAY,
+    "hour": 36_000_000_000,
+    "minute": 600_000_000,
+    "second": 10_000_000,
+    "millisecond": 10_000,
+    "microsecond": 10,
+}
+
+
+def part_of(node: nodes.Node, function: str) -> str:
+    """The date part that a first argument names; raises Msg 155."""
+    name = node.parts[-1] if isinstance(node, nodes.Column) else "?"
+    found = _PARTS.get(name.upper())
+    if found is None:
+        raise SqlError(155, f"'{name}' is not a recognized {function.lower()} option.", 15)
+    return found
+
+
+def date_function(name: str, part: str, arguments: list[Value]) -> Value:
+    """A date function; `part` is empty for those without one."""
+    if name in ("YEAR", "MONTH", "DAY"):
+        return _part(name.lower(), arguments[0])
+    if name == "DATEPART":
+        return _part(part, arguments[0])
+    if name == "DATEADD":
+        return _add(part, arguments[0], arguments[1])
+    if name in ("DATEDIFF", "DATEDIFF_BIG"):
+        return _difference(part, arguments[0], arguments[1], big=name.endswith("BIG"))
+    if name in ("SWITCHOFFSET", "TODATETIMEOFFSET"):
+        return _offset(name, arguments[0], arguments[1])
+    raise errors.unsupported(name)
+
+
+def _timed(value: Value) -> Value:
+    """The argument as a date and time type; text counts as datetime2."""
+    if value.type.name in types.TIMES:
+        return value
+    if value.untyped_null:
+        return convert(value, types.datetime2(7))
+    return convert(
+        value, types.datetime2(7) if value.type.name in types.STRINGS else types.DATETIME
+    )
+
+
+def local_ticks(value: Value) -> str:
+    """Its local time as ticks since 0001-01-01."""
+    if value.type.name == "date":
+        return f"date_ticks({value.sql})"
+    if value.type.name == "datetimeoffset":
+        return f"(({value.sql}).ticks + ({value.sql}).offset_minutes * 600000000)"
+    return value.sql
+
+
+def _part(part: str, argument: Value) -> Value:
+    value = _timed(argument)
+    if part == "tzoffset":
+        if value.type.name != "datetimeoffset":
+            return Value("CAST(0 AS INTEGER)", types.INT, False)
+        return value.derived(f"CAST(({value.sql}).offset_minutes AS INTEGER)", types.INT)
+    ticks = local_ticks(value)
+    day = f"(ticks_date({ticks}))"
+    clock = f"({ticks} % {TICKS_PER_DAY})"
+    fraction = f"({ticks} % 10000000)"
+    sql = {
+        "year": f"year({day})",
+        "quarter": f"quarter({day})",
+        "month": f"month({day})",
+        "day": f"day({day})",
+        "dayofyear": f"dayofyear({day})",
+        "weekday": f"dayofweek({day}) + 1",
+        "hour": f"{clock} // 36000000000",
+        "minute": f"({clock} // 600000000) % 60",
+        "second": f"({clock} // 10000000) % 60",
+        "millisecond": f"{fraction} // 10000",
+        "microsecond": f"{fraction} // 10",
+        "nanosecond": f"{fraction} * 100",
+    }.get(part)
+    if sql is None:
+        raise errors.unsupported(f"DATEPART {part}")
+    return value.derived(f"CAST({sql} AS INTEGER)", types.INT)
+
+
+def _add(part: str, amount: Value, argument: Value) -> Value:
+    value = _timed(argument)
+    if argument.type.name in types.STRINGS:
+        value = convert(argument, types.DATETIME)
+    count = convert(amount, types.INT).sql
+    if value.type.name in ("time", "datetimeoffset"):
+        raise errors.unsupported(f"DATEADD of {value.type.name}")
+    ticks = local_ticks(value)
+    if part in ("year", "quarter", "month"):
+        months = {"year": 12, "quarter": 3, "month": 1}[part]
+        day = (
+            f"CAST((ticks_date({ticks})) + to_months(CAST({count} * {months} AS INTEGER)) AS DATE)"
+        )
+        moved = f"(date_ticks({day}) + {ticks} % {TICKS_PER_DAY})"
+    elif part in _LENGTHS:
+        moved = f"({ticks} + CAST({count} AS BIGINT) * {_LENGTHS[part]})"
+    elif part == "nanosecond":
+        moved = f"({ticks} + {count} // 100)"
+    else:
+        raise errors.unsupported(f"DATEADD {part}")
+    failure = raising(517, "Adding a value to a 'datetime' column caused an overflow.")
+    checked = f"CASE WHEN {moved} < 0 OR {moved} > {MAX_TICKS} THEN {failure} ELSE {moved} END"
+    if value.type.name == "date":
+        return value.derived(f"CAST(ticks_date({checked}) AS DATE)")
+    if value.type.name == "datetime":
+        checked = f"round_datetime({checked})"
+    return value.derived(f"({checked})")
+
+
+def _difference(part: str, start: Value, end: Value, *, big: bool) -> Value:
+    a, b = local_ticks(_timed(start)), local_ticks(_timed(end))
+    kind = types.BIGINT if big else types.INT
+    if part in ("year", "quarter", "month"):
+        one, two = f"(ticks_date({a}))", f"(ticks_date({b}))"
+        months = f"(year({two}) - year({one})) * 12 + month({two}) - month({one})"
+        sql = {
+            "year": f"year({two}) - year({one})",
+            "quarter": f"(year({two}) - year({one})) * 4 + quarter({two}) - quarter({one})",
+            "month": months,
+        }[part]
+    elif part in _LENGTHS and part != "week":
+        # Boundaries crossed, not whole parts passed.
+        length = _LENGTHS[part]
+        sql = f"({b}) // {length} - ({a}) // {length}"
+    elif part == "week":
+        # Weeks begin on Sunday whatever DATEFIRST says; 0001-01-01 was a Monday.
+        sql = f"(({b}) // {TICKS_PER_DAY} + 1) // 7 - (({a}) // {TICKS_PER_DAY} + 1) // 7"
+    else:
+        sql = f"(({b}) - ({a})) * 100"
+    failure = raising(
+        535,
+        "The datediff function resulted in an overflow. The number of dateparts separating two "
+        "date/time instances is too large.",
+    )
+    target = types.physical(kind)
+    return Value(
+        f"CASE WHEN ({sql}) IS NULL THEN NULL ELSE coalesce(TRY_CAST({sql} AS {target}), {failure}) END",
+        kind,
+    )
+
+
+def _offset(name: str, argument: Value, zone: Value) -> Value:
+    if zone.type.name in types.STRINGS:
+        minutes = f"parts_offset(date_parts('2000-01-01 ' || {zone.sql}))"
+    else:
+        minutes = convert(zone, types.INT).sql
+    value = _timed(argument)
+    scale = types.fractional_digits(value.type)
+    target = SqlType("datetimeoffset", scale=scale)
+    if name == "SWITCHOFFSET":
+        utc = f"({convert(value, target).sql}).ticks"
+    else:
+        utc = f"({local_ticks(value)} - ({minutes}) * 600000000)"
+    return value.derived(
+        f"CASE WHEN {value.sql} IS NULL OR ({minutes}) IS NULL THEN NULL ELSE {{'ticks': "
+        f"CAST({utc} AS BIGINT), 'offset_minutes': CAST({minutes} AS SMALLINT)}} END",
+        target,
+    )

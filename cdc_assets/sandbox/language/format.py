@@ -1,0 +1,135 @@
+"""Values as text: CONVERT's styles."""
+
+from __future__ import annotations
+
+from cdc_assets.sandbox.language import errors, types
+from cdc_assets.sandbox.language.values import TICKS_PER_DAY
+from cdc_assets.sandbox.results import SqlError, SqlType
+
+
+def to_text(sql: str, source: SqlType, target: SqlType, style: int | None) -> str:
+    """DuckDB text of the value as text, before it is fitted into the target's length."""
+    name = source.name
+    if name in types.STRINGS or name in ("uniqueidentifier", "xml"):
+        return sql
+    if name == "bit":
+        return f"CAST(CAST({sql} AS INTEGER) AS VARCHAR)"
+    if name in types.INTEGERS | types.DECIMALS:
+        return f"CAST({sql} AS VARCHAR)"
+    if name in types.MONEYS:
+        return _money(sql, style or 0)
+    if name in types.FLOATS:
+        return _float(sql, style or 0)
+    if name in types.BINARIES:
+        return _binary(sql, target, style or 0)
+    return _time(sql, source, style)
+
+
+def _money(sql: str, style: int) -> str:
+    if style == 0:
+        return f"CAST(CAST({sql} AS DECIMAL(19,2)) AS VARCHAR)"
+    if style == 2:
+        return f"CAST({sql} AS VARCHAR)"
+    raise errors.unsupported(f"CONVERT of money with style {style}")
+
+
+def _float(sql: str, style: int) -> str:
+    if style == 3:
+        return (
+            f"regexp_replace(format('{{:.16e}}', CAST({sql} AS DOUBLE)), "
+            "'e([+-])(\\d\\d)$', 'e\\10\\2')"
+        )
+    if style == 0:
+        return f"regexp_replace(format('{{:.6g}}', {sql}), 'e([+-])(\\d\\d)$', 'e\\10\\2')"
+    raise errors.unsupported(f"CONVERT of float with style {style}")
+
+
+def _binary(sql: str, target: SqlType, style: int) -> str:
+    if style == 1:
+        return f"'0x' || hex({sql})"
+    if style == 2:
+        return f"hex({sql})"
+    if style == 0 and target.name in types.NARROW:
+        # Bytes above 127 are code page 1252's, which DuckDB does not decode: it raises.
+        return f"decode({sql})"
+    raise errors.unsupported(f"CONVERT of binary to {target.name} with style {style}")
+
+
+_CLOCKS = {8: 0, 24: 0, 108: 0, 14: 3, 114: 3}
+
+
+def _time(sql: str, source: SqlType, style: int | None) -> str:
+    digits = types.fractional_digits(source)
+    if source.name == "time":
+        return f"clock_text({sql}, {digits})"
+    if source.name == "datetimeoffset":
+        return _offset(sql, digits, style)
+    ticks = f"date_ticks({sql})" if source.name == "date" else f"({sql})"
+    date = f"CAST(ticks_date({ticks}) AS VARCHAR)"
+    if style is None:
+        style = {"date": 23, "datetime": 0, "smalldatetime": 0}.get(source.name, 121)
+    if style == 23 or (source.name == "date" and style in (20, 21, 25, 120, 121, 126)):
+        return date
+    if style in (112, 12):
+        compact = f"replace({date}, '-', '')"
+        return compact if style == 112 else f"substr({compact}, 3)"
+    if style == 102:
+        return f"replace({date}, '-', '.')"
+    if style == 111:
+        return f"replace({date}, '-', '/')"
+    if source.name == "datetime":
+        # A datetime shows whole milliseconds: round what 1/300 s leaves behind them.
+        ticks = f"(({ticks} + 5000) // 10000 * 10000)"
+    if style in (20, 120):
+        return f"ticks_text({ticks}, 0, ' ')"
+    if style in (21, 25, 121):
+        return f"ticks_text({ticks}, {digits}, ' ')"
+    if style in (126, 127):
+        return _iso(ticks, source, digits) + (" || 'Z'" if style == 127 else "")
+    if style in _CLOCKS:
+        return f"clock_text({ticks} % {TICKS_PER_DAY}, {min(_CLOCKS[style], digits)})"
+    if style in (0, 100):
+        return _american(ticks)
+    raise SqlError(
+        281,
+        f"{style} is not a valid style number when converting from {source.name} "
+        "to a character string.",
+    )
+
+
+def _iso(ticks: str, source: SqlType, digits: int) -> str:
+    """Style 126: a datetime without milliseconds shows none, a datetime2 always all digits."""
+    whole = f"ticks_text({ticks}, {digits}, 'T')"
+    if source.name != "datetime":
+        return whole
+    return f"CASE WHEN {ticks} % 10000000 = 0 THEN ticks_text({ticks}, 0, 'T') ELSE {whole} END"
+
+
+def _american(ticks: str) -> str:
+    """Style 0: `Nov 30 2026 10:05AM`."""
+    hour = f"(({ticks} % {TICKS_PER_DAY}) // 36000000000)"
+    minute = f"(({ticks} % 36000000000) // 600000000)"
+    day = f"(ticks_date({ticks}))"
+    return (
+        f"strftime({day}, '%b ') || lpad(CAST(day({day}) AS VARCHAR), 2, ' ') || ' ' || "
+        f"CAST(year({day}) AS VARCHAR) || ' ' || "
+        f"lpad(CAST(CASE WHEN {hour} % 12 = 0 THEN 12 ELSE {hour} % 12 END AS VARCHAR), 2, ' ') || "
+        f"':' || format('{{:02d}}', {minute}) || CASE WHEN {hour} < 12 THEN 'AM' ELSE 'PM' END"
+    )
+
+
+def _offset(sql: str, digits: int, style: int | None) -> str:
+    local = f"(({sql}).ticks + ({sql}).offset_minutes * 600000000)"
+    zone = f"offset_text(({sql}).offset_minutes)"
+    if style in (None, 0, 121, 21, 25):
+        return f"ticks_text({local}, {digits}, ' ') || ' ' || {zone}"
+    if style == 126:
+        return f"ticks_text({local}, {digits}, 'T') || {zone}"
+    if style == 127:
+        return f"ticks_text(({sql}).ticks, {digits}, 'T') || 'Z'"
+    if style in (20, 120):
+        return f"ticks_text({local}, 0, ' ') || ' ' || {zone}"
+    if style in (23, 112):
+        date = f"CAST(ticks_date({local}) AS VARCHAR)"
+        return date if style == 23 else f"replace({date}, '-', '')"
+    raise errors.unsupported(f"CONVERT of datetimeoffset with style {style}")

@@ -1,0 +1,403 @@
+"""Scalar functions that depend on nothing but their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cdc_assets.sandbox.language import collation, errors, types
+from cdc_assets.sandbox.language.arithmetic import concatenate
+from cdc_assets.sandbox.language.convert import convert
+from cdc_assets.sandbox.language.values import Value, null
+from cdc_assets.sandbox.results import MAX_LENGTH, SqlError
+
+Arguments = Sequence[Value]
+_HASHES = {"MD5": "md5", "SHA1": "sha1", "SHA": "sha1", "SHA2_256": "sha256"}
+
+
+def text(value: Value) -> Value:
+    """The argument as a string."""
+    if value.type.name in types.STRINGS:
+        return value
+    if value.untyped_null:
+        return convert(value, types.varchar(1))
+    return convert(value, types.varchar(8000))
+
+
+def whole(value: Value) -> str:
+    """The argument as an int's text."""
+    return convert(value, types.INT).sql
+
+
+def _same(sql: str, value: Value, length: int | None = None) -> Value:
+    kind = value.type
+    if kind.name in ("char", "nchar"):
+        kind = replace(kind, name=kind.name.replace("char", "varchar"))
+    if length is not None:
+        kind = replace(kind, length=length)
+    return value.derived(sql, kind)
+
+
+def _len(args: Arguments) -> Value:
+    value = text(args[0])
+    kind = types.BIGINT if value.type.length == MAX_LENGTH else types.INT
+    sql = f"CAST(utf16_length(rtrim({value.sql}, ' ')) AS {types.physical(kind)})"
+    return value.derived(sql, kind)
+
+
+def _datalength(args: Arguments) -> Value:
+    value = args[0]
+    kind = types.BIGINT if value.type.length == MAX_LENGTH else types.INT
+    name = value.type.name
+    if name in types.NATIONAL:
+        size = f"utf16_length({value.sql}) * 2"
+    elif name in types.NARROW:
+        size = f"length({value.sql})"
+    elif name in types.BINARIES:
+        size = f"octet_length({value.sql})"
+    else:
+        fixed = {
+            "bit": 1,
+            "tinyint": 1,
+            "smallint": 2,
+            "int": 4,
+            "bigint": 8,
+            "uniqueidentifier": 16,
+            "real": 4,
+            "float": 8,
+            "money": 8,
+            "smallmoney": 4,
+            "datetime": 8,
+            "date": 3,
+        }
+        if name not in fixed:
+            raise errors.unsupported(f"DATALENGTH of {name}")
+        size = f"CASE WHEN {value.sql} IS NULL THEN NULL ELSE {fixed[name]} END"
+    return value.derived(f"CAST({size} AS {types.physical(kind)})", kind)
+
+
+def _simple(function: str) -> Callable[[Arguments], Value]:
+    def bound(args: Arguments) -> Value:
+        value = text(args[0])
+        return _same(f"{function}({value.sql})", value)
+
+    return bound
+
+
+def _trim(side: str) -> Callable[[Arguments], Value]:
+    def bound(args: Arguments) -> Value:
+        value = text(args[0])
+        return _same(f"{side}({value.sql}, ' ')", value)
+
+    return bound
+
+
+def _substring(args: Arguments) -> Value:
+    value, start, length = args
+    if value.type.name in types.BINARIES:
+        cut = f"substr(hex({value.sql}), ({whole(start)} - 1) * 2 + 1, {whole(length)} * 2)"
+        return value.derived(f"unhex({cut})", types.varbinary(value.type.length or 8000))
+    value = text(value)
+    # Positions before the first use up length, as T-SQL counts them.
+    begin, size = whole(start), whole(length)
+    sql = f"substr({value.sql}, greatest({begin}, 1), greatest({size} + least({begin}, 1) - 1, 0))"
+    return _same(sql, value)
+
+
+def _left_right(side: str) -> Callable[[Arguments], Value]:
+    def bound(args: Arguments) -> Value:
+        value = text(args[0])
+        count = args[1]
+        length = None
+        if isinstance(count.constant, int):
+            if count.constant < 0:
+                raise SqlError(
+                    536, f"Invalid length parameter passed to the {side.upper()} function."
+                )
+            own = value.type.length
+            length = (
+                max(1, count.constant)
+                if own == MAX_LENGTH
+                else min(own or 1, max(1, count.constant))
+            )
+        return _same(f"{side}({value.sql}, greatest({whole(count)}, 0))", value, length)
+
+    return bound
+
+
+def _replace(args: Arguments) -> Value:
+    value, old, new = (text(a) for a in args)
+    limit = (
+        MAX_LENGTH
+        if value.type.length == MAX_LENGTH
+        else (4000 if value.type.name in types.NATIONAL else 8000)
+    )
+    if collation.ignores_case(value.type) and not collation.is_binary(value.type):
+        escaped = f"regexp_escape({old.sql})"
+        safe = f"replace({new.sql}, '\\', '\\\\')"
+        sql = (
+            f"CASE WHEN {old.sql} = '' THEN {value.sql} ELSE "
+            f"regexp_replace({value.sql}, {escaped}, {safe}, 'gi') END"
+        )
+    else:
+        sql = f"replace({value.sql}, {old.sql}, {new.sql})"
+    return Value(
+        sql,
+        replace(
+            value.type, name="n" * (value.type.name in types.NATIONAL) + "varchar", length=limit
+        ),
+    )
+
+
+def _charindex(args: Arguments) -> Value:
+    wanted, value = text(args[0]), text(args[1])
+    key = (lambda v: f"lower({v.sql})") if collation.ignores_case(value.type) else (lambda v: v.sql)
+    if len(args) == 2:
+        return Value(f"CAST(instr({key(value)}, {key(wanted)}) AS INTEGER)", types.INT)
+    start = f"greatest({whole(args[2])}, 1)"
+    inner = f"instr(substr({key(value)}, {start}), {key(wanted)})"
+    return Value(
+        f"CAST(CASE WHEN {inner} = 0 THEN 0 ELSE {inner} + {start} - 1 END AS INTEGER)", types.INT
+    )
+
+
+def _concat(args: Arguments) -> Value:
+    if len(args) < 2:
+        raise errors.argument_count("concat", "2 to 254")
+    result = None
+    for arg in args:
+        value = text(arg)
+        value = Value(f"coalesce({value.sql}, '')", value.type, False)
+        result = value if result is None else concatenate(result, value)
+    assert result is not None
+    return result
+
+
+def _coalesce(args: Arguments) -> Value:
+    kinds = [a.type for a in args if not a.untyped_null]
+    if not kinds:
+        raise SqlError(
+            4127,
+            "At least one of the arguments to COALESCE must be an expression that is not the "
+            "NULL constant.",
+        )
+    kind = kinds[0]
+    for other in kinds[1:]:
+        kind = types.common(kind, other)
+    parts = ", ".join(convert(a, kind).sql for a in args)
+    return Value(f"coalesce({parts})", kind, all(a.nullable for a in args))
+
+
+def _isnull(args: Arguments) -> Value:
+    first, second = args
+    if first.untyped_null:
+        return Value(second.sql, second.type, second.nullable)
+    return Value(
+        f"coalesce({first.sql}, {convert(second, first.type).sql})", first.type, second.nullable
+    )
+
+
+def _nullif(args: Arguments) -> Value:
+    first, second = args
+    kind = types.common(first.type, second.type)
+    a = collation.equality_key(convert(first, kind).sql, kind)
+    b = collation.equality_key(convert(second, kind).sql, kind)
+    return Value(f"CASE WHEN {a} = {b} THEN NULL ELSE {first.sql} END", first.type)
+
+
+def _abs(args: Arguments) -> Value:
+    value = _number(args[0])
+    return value.derived(f"CAST(abs({value.sql}) AS {types.physical(value.type)})")
+
+
+def _number(value: Value) -> Value:
+    return value if value.type.name in types.NUMBERS - {"bit"} else convert(value, types.FLOAT)
+
+
+def _floor_ceiling(function: str) -> Callable[[Arguments], Value]:
+    def bound(args: Arguments) -> Value:
+        value = _number(args[0])
+        kind = value.type
+        if kind.name in types.DECIMALS:
+            kind = types.decimal(kind.precision or 38, 0, kind.name)
+        return value.derived(f"CAST({function}({value.sql}) AS {types.physical(kind)})", kind)
+
+    return bound
+
+
+def _round(args: Arguments) -> Value:
+    value = _number(args[0])
+    digits = args[1]
+    if not isinstance(digits.constant, int) or len(args) > 2:
+        raise errors.unsupported("ROUND with a length that is no constant, or with truncation")
+    places = digits.constant
+    if value.type.name in types.DECIMALS | types.MONEYS and places < 0:
+        raise errors.unsupported("ROUND of a decimal to the left of its point")
+    return value.derived(f"CAST(round({value.sql}, {places}) AS {types.physical(value.type)})")
+
+
+def _sign(args: Arguments) -> Value:
+    value = _number(args[0])
+    return value.derived(f"CAST(sign({value.sql}) AS {types.physical(value.type)})")
+
+
+def _float_function(function: str) -> Callable[[Arguments], Value]:
+    def bound(args: Arguments) -> Value:
+        value = convert(args[0], types.FLOAT)
+        return value.derived(f"{function}({value.sql})")
+
+    return bound
+
+
+def _power(args: Arguments) -> Value:
+    value = _number(args[0])
+    sql = f"pow(CAST({value.sql} AS DOUBLE), CAST({_number(args[1]).sql} AS DOUBLE))"
+    return Value(f"CAST({sql} AS {types.physical(value.type)})", value.type)
+
+
+def _hashbytes(args: Arguments) -> Value:
+    name = str(args[0].constant).upper()
+    function = _HASHES.get(name)
+    value = args[1]
+    if function is None or value.type.name in types.NATIONAL:
+        raise errors.unsupported(f"HASHBYTES {name} of {value.type.name}")
+    source = value.sql if value.type.name in types.BINARIES else f"encode({text(value).sql})"
+    return Value(f"unhex({function}({source}))", types.varbinary(8000))
+
+
+def _quotename(args: Arguments) -> Value:
+    value = text(args[0])
+    mark = str(args[1].constant) if len(args) > 1 else "["
+    pair = {"[": "[]", "]": "[]", "'": "''", '"': '""', "(": "()", "`": "``"}.get(mark)
+    if pair is None:
+        return null(types.nvarchar(258))
+    opening, closing = (p.replace("'", "''") for p in pair)
+    sql = f"'{opening}' || replace({value.sql}, '{closing}', '{closing}{closing}') || '{closing}'"
+    return Value(f"({sql})", types.nvarchar(258))
+
+
+def _replicate(args: Arguments) -> Value:
+    value = text(args[0])
+    limit = (
+        MAX_LENGTH
+        if value.type.length == MAX_LENGTH
+        else (4000 if value.type.name in types.NATIONAL else 8000)
+    )
+    count = whole(args[1])
+    sql = f"CASE WHEN {count} < 0 THEN NULL ELSE repeat({value.sql}, {count}) END"
+    if limit != MAX_LENGTH:
+        sql = f"left({sql}, {limit})"
+    return Value(
+        sql,
+        replace(
+            value.type, name="n" * (value.type.name in types.NATIONAL) + "varchar", length=limit
+        ),
+    )
+
+
+def _char(args: Arguments) -> Value:
+    count = whole(args[0])
+    return Value(
+        f"CASE WHEN {count} BETWEEN 0 AND 127 OR {count} BETWEEN 160 AND 255 THEN chr({count}) END",
+        types.make("char", (1,)),
+    )
+
+
+def _nchar(args: Arguments) -> Value:
+    return Value(f"chr({whole(args[0])})", types.make("nchar", (1,)))
+
+
+def _code(args: Arguments) -> Value:
+    value = text(args[0])
+    return Value(f"CASE WHEN {value.sql} = '' THEN NULL ELSE unicode({value.sql}) END", types.INT)
+
+
+def _stuff(args: Arguments) -> Value:
+    value, new = text(args[0]), text(args[3])
+    start, length = whole(args[1]), whole(args[2])
+    sql = (
+        f"CASE WHEN {start} < 1 OR {length} < 0 OR {start} > length({value.sql}) THEN NULL ELSE "
+        f"left({value.sql}, {start} - 1) || coalesce({new.sql}, '') || "
+        f"substr({value.sql}, {start} + {length}) END"
+    )
+    return concatenate(value, new).derived(sql)
+
+
+def _bit_set(args: Arguments) -> Value:
+    """sys.fn_cdc_is_bit_set(position, mask)."""
+    position, mask = whole(args[0]), args[1].sql
+    digits = f"hex({mask})"
+    byte = f"substr({digits}, length({digits}) - (({position} - 1) // 8) * 2 - 1, 2)"
+    number = f"CAST('0x' || {byte} AS INTEGER)"
+    return Value(
+        f"CASE WHEN {position} < 1 OR {position} > length({digits}) * 4 THEN FALSE ELSE "
+        f"(({number} >> (({position} - 1) % 8)) & 1) = 1 END",
+        types.BIT,
+    )
+
+
+def _guid(args: Arguments) -> Value:
+    del args
+    return Value("upper(CAST(uuid() AS VARCHAR))", types.UNIQUEIDENTIFIER, False)
+
+
+def _lsn_step(amount: int) -> Callable[[Arguments], Value]:
+    def bound(args: Arguments) -> Value:
+        value = convert(args[0], types.binary(10))
+        return value.derived(f"lsn_plus({value.sql}, {amount})", types.binary(10))
+
+    return bound
+
+
+# name: (function, fewest arguments, most arguments)
+FUNCTIONS: dict[str, tuple[Callable[[Arguments], Value], int, int]] = {
+    "LEN": (_len, 1, 1),
+    "DATALENGTH": (_datalength, 1, 1),
+    "UPPER": (_simple("upper"), 1, 1),
+    "LOWER": (_simple("lower"), 1, 1),
+    "REVERSE": (_simple("reverse"), 1, 1),
+    "LTRIM": (_trim("ltrim"), 1, 1),
+    "RTRIM": (_trim("rtrim"), 1, 1),
+    "TRIM": (_trim("trim"), 1, 1),
+    "SUBSTRING": (_substring, 3, 3),
+    "LEFT": (_left_right("left"), 2, 2),
+    "RIGHT": (_left_right("right"), 2, 2),
+    "REPLACE": (_replace, 3, 3),
+    "REPLICATE": (_replicate, 2, 2),
+    "CHARINDEX": (_charindex, 2, 3),
+    "CONCAT": (_concat, 2, 254),
+    "COALESCE": (_coalesce, 1, 254),
+    "ISNULL": (_isnull, 2, 2),
+    "NULLIF": (_nullif, 2, 2),
+    "ABS": (_abs, 1, 1),
+    "SIGN": (_sign, 1, 1),
+    "FLOOR": (_floor_ceiling("floor"), 1, 1),
+    "CEILING": (_floor_ceiling("ceil"), 1, 1),
+    "ROUND": (_round, 2, 3),
+    "SQRT": (_float_function("sqrt"), 1, 1),
+    "EXP": (_float_function("exp"), 1, 1),
+    "POWER": (_power, 2, 2),
+    "HASHBYTES": (_hashbytes, 2, 2),
+    "QUOTENAME": (_quotename, 1, 2),
+    "CHAR": (_char, 1, 1),
+    "NCHAR": (_nchar, 1, 1),
+    "UNICODE": (_code, 1, 1),
+    "ASCII": (_code, 1, 1),
+    "STUFF": (_stuff, 4, 4),
+    "NEWID": (_guid, 0, 0),
+    "SYS.FN_CDC_IS_BIT_SET": (_bit_set, 2, 2),
+    "SYS.FN_CDC_INCREMENT_LSN": (_lsn_step(1), 1, 1),
+    "SYS.FN_CDC_DECREMENT_LSN": (_lsn_step(-1), 1, 1),
+}
+
+
+def scalar(name: str, arguments: Arguments) -> Value | None:
+    """The call bound, or None when there is no such function here."""
+    found = FUNCTIONS.get(name)
+    if found is None:
+        return None
+    function, fewest, most = found
+    if not fewest <= len(arguments) <= most:
+        wanted = str(fewest) if fewest == most else f"{fewest} to {most}"
+        raise errors.argument_count(name.lower(), wanted)
+    return function(arguments)

@@ -1,0 +1,76 @@
+"""DuckDB macros that generated SQL calls; created anew whenever a store opens."""
+
+from __future__ import annotations
+
+from cdc_assets.sandbox.language.values import MAX_TICKS, TICKS_PER_DAY, raising
+
+# Punctuation that ASCII puts between and behind the letters goes before the digits, as the
+# collations have it; the accent decides only between otherwise equal strings.
+_BEHIND = "[\\]^`{|}~"
+_BEFORE = "".join(chr(code) for code in range(0x0E, 0x0E + len(_BEHIND)))
+_DATE = r"(\d{4})-?(\d{1,2})-?(\d{1,2})"
+_CLOCK = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.:](\d{1,7})\d*)?)?"
+_ZONE = r"(Z|[+-]\d{2}:\d{2})"
+
+MACROS: dict[str, str] = {
+    "fold(x)": "lower(rtrim(x, ' '))",
+    "primary_key_of(x)": f"translate(strip_accents(x), '{_BEHIND}', '{_BEFORE}')",
+    "sort_key(x)": "primary_key_of(fold(x)) || chr(1) || fold(x)",
+    "sort_key_case(x)": "sort_key(x) || chr(1) || "
+    "translate(rtrim(x, ' '), 'ABCDEFGHIJKLMNOPQRSTUVWXYZ', 'abcdefghijklmnopqrstuvwxyz') || "
+    "chr(1) || rtrim(x, ' ')",
+    "guid_key(x)": "concat(x[25:36], x[20:23], x[17:18], x[15:16], x[12:13], x[10:11], "
+    "x[7:8], x[5:6], x[3:4], x[1:2])",
+    "utf16_length(x)": "CASE WHEN strlen(x) = length(x) THEN length(x) ELSE length(x) + "
+    "length(regexp_replace(x, '[^\\x{10000}-\\x{10FFFF}]', '', 'g')) END",
+    "narrow(x)": "CASE WHEN strlen(x) = length(x) THEN x ELSE regexp_replace(x, "
+    "'[^\\x{00}-\\x{7F}\\x{A0}-\\x{FF}€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]', '?', 'g') END",
+    "days_of(d)": "CAST(d - DATE '0001-01-01' AS BIGINT)",
+    "date_ticks(d)": f"days_of(d) * {TICKS_PER_DAY}",
+    "ticks_date(t)": f"DATE '0001-01-01' + CAST(t // {TICKS_PER_DAY} AS INTEGER)",
+    # The last value of the calendar (or the day) is cut, not rounded up out of its range.
+    "round_ticks(t, unit)": f"CASE WHEN t > {MAX_TICKS} - unit THEN (t // unit) * unit "
+    "ELSE ((t + unit // 2) // unit) * unit END",
+    "round_clock(t, unit)": f"CASE WHEN t >= {TICKS_PER_DAY} - unit THEN (t // unit) * unit "
+    "ELSE ((t + unit // 2) // unit) * unit END",
+    # datetime counts 1/300 of a second.
+    "round_datetime(t)": f"(t // {TICKS_PER_DAY}) * {TICKS_PER_DAY} + "
+    f"((((t % {TICKS_PER_DAY}) * 3 + 50000) // 100000) * 100000 + 1) // 3",
+    "round_minutes(t)": "((t + 300000000) // 600000000) * 600000000",
+    "date_parts(x)": f"regexp_extract(trim(x), '^{_DATE}(?:[T ]+{_CLOCK})? ?{_ZONE}?$', "
+    "['y','mo','d','h','mi','s','f','z'])",
+    "clock_parts(x)": f"regexp_extract(trim(x), '^(?:{_DATE}[T ]+)?{_CLOCK} ?{_ZONE}?$', "
+    "['y','mo','d','h','mi','s','f','z'])",
+    "number_or_zero(x)": "CASE WHEN x = '' THEN 0 ELSE CAST(x AS BIGINT) END",
+    "parts_clock(p)": "CASE WHEN number_or_zero(p.h) > 23 OR number_or_zero(p.mi) > 59 "
+    "OR number_or_zero(p.s) > 59 THEN NULL ELSE "
+    "(number_or_zero(p.h) * 3600 + number_or_zero(p.mi) * 60 + number_or_zero(p.s)) * 10000000 "
+    "+ number_or_zero(CASE WHEN p.f = '' THEN '' ELSE rpad(p.f, 7, '0') END) END",
+    "parts_date(p)": "TRY(make_date(CAST(p.y AS BIGINT), CAST(p.mo AS BIGINT), CAST(p.d AS BIGINT)))",
+    "parts_ticks(p)": "CASE WHEN p.y = '' THEN NULL ELSE date_ticks(parts_date(p)) "
+    "+ parts_clock(p) END",
+    "parts_offset(p)": "CASE WHEN p.z IN ('', 'Z') THEN 0 ELSE "
+    "(CASE WHEN p.z[1] = '-' THEN -1 ELSE 1 END) * (CAST(p.z[2:3] AS INTEGER) * 60 "
+    "+ CAST(p.z[5:6] AS INTEGER)) END",
+    "text_ticks(x)": "CASE WHEN trim(x) = '' THEN 599266080000000000 "
+    "ELSE parts_ticks(date_parts(x)) END",
+    "text_clock(x)": "CASE WHEN trim(x) = '' THEN 0 WHEN clock_parts(x).h <> '' "
+    "THEN parts_clock(clock_parts(x)) WHEN date_parts(x).y <> '' THEN 0 END",
+    "clock_text(t, digits)": "format('{:02d}:{:02d}:{:02d}', t // 36000000000, "
+    "(t // 600000000) % 60, (t // 10000000) % 60) || CASE WHEN digits = 0 THEN '' "
+    "ELSE '.' || left(format('{:07d}', t % 10000000), digits) END",
+    "ticks_text(t, digits, gap)": "CAST(ticks_date(t) AS VARCHAR) || gap || "
+    f"clock_text(t % {TICKS_PER_DAY}, digits)",
+    "offset_text(m)": "CASE WHEN m < 0 THEN '-' ELSE '+' END || "
+    "format('{:02d}:{:02d}', abs(m) // 60, abs(m) % 60)",
+    "lsn_plus(x, n)": "CASE WHEN octet_length(x) <> 10 THEN "
+    + raising(
+        313, "An insufficient number of arguments were supplied for the procedure or function cdc."
+    )
+    + " ELSE unhex(lpad(to_hex(CAST(CAST('0x' || hex(x) AS HUGEINT) + n AS HUGEINT)), 20, '0')) END",
+}
+
+
+def definitions() -> list[str]:
+    """The statements that create them, in order."""
+    return [f"CREATE OR REPLACE MACRO {head} AS ({body})" for head, body in MACROS.items()]

@@ -1,0 +1,419 @@
+"""T-SQL batches, parsed: the whole text first, as SQL Server does, then nothing runs on an error."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from cdc_assets.sandbox.language import errors, nodes
+from cdc_assets.sandbox.language import statements as s
+from cdc_assets.sandbox.language import tokens as t
+from cdc_assets.sandbox.language.definitions import DefinitionParser
+
+_BATCH_CACHE = 512
+
+
+@lru_cache(maxsize=_BATCH_CACHE)
+def parse_batch(text: str) -> tuple[s.Statement, ...]:
+    """The statements of a batch; raises `SqlError` with T-SQL's number for what it cannot read."""
+    return StatementParser(text).batch()
+
+
+@lru_cache(maxsize=_BATCH_CACHE)
+def parse_expression(text: str) -> nodes.Node:
+    """One expression, as a default or a computed column has it."""
+    parser = StatementParser(text)
+    node = parser.expression()
+    if parser.token.kind != t.END:
+        parser.fail()
+    return node
+
+
+class StatementParser(DefinitionParser):
+    """Reads statements."""
+
+    def batch(self) -> tuple[s.Statement, ...]:
+        """Every statement up to the end of the text."""
+        found = []
+        while self._more():
+            found.append(self.statement())
+        return tuple(found)
+
+    def _more(self) -> bool:
+        while self.accept(";"):
+            pass
+        return self.token.kind != t.END
+
+    def statement(self) -> s.Statement:
+        """One statement."""
+        first = not self.index
+        upper = self.token.upper if self.token.kind == t.WORD else ""
+        reader = {
+            "SELECT": self._query_statement,
+            "WITH": self._with,
+            "INSERT": self._insert,
+            "UPDATE": self._update,
+            "DELETE": self._delete,
+            "MERGE": self._merge,
+            "TRUNCATE": self._truncate,
+            "DECLARE": self._declare,
+            "SET": self._set,
+            "IF": self._if,
+            "WHILE": self._while,
+            "BEGIN": self._begin,
+            "COMMIT": self._end_transaction,
+            "ROLLBACK": self._end_transaction,
+            "EXEC": self.execute,
+            "EXECUTE": self.execute,
+            "PRINT": self._print,
+            "RAISERROR": self._raiserror,
+            "THROW": self._throw,
+            "RETURN": self._jump,
+            "BREAK": self._jump,
+            "CONTINUE": self._jump,
+            "USE": self._use,
+            "WAITFOR": self._waitfor,
+        }.get(upper)
+        if reader is not None:
+            return reader()
+        if self.at("("):
+            return self._query_statement()
+        definition = self.definition()
+        if definition is not None:
+            return definition
+        if first and self.at_identifier():
+            return self._procedure_call(None)  # the first statement may leave out EXEC
+        self.fail()
+
+    # --- queries and changes -------------------------------------------------------------------
+
+    def _query_statement(self) -> s.Statement:
+        return s.QueryStatement(self.query())
+
+    def _with(self) -> s.Statement:
+        tables = self.common_tables()
+        if self.at("UPDATE"):
+            return self._update(tables)
+        if self.at("DELETE"):
+            return self._delete(tables)
+        if self.at("MERGE"):
+            return self._merge(tables)
+        if self.at("INSERT"):
+            insert = self._insert()
+            if not isinstance(insert.source, nodes.Query):
+                self.fail()
+            source = nodes.Query(
+                insert.source.body,
+                insert.source.order_by,
+                insert.source.offset,
+                insert.source.fetch,
+                tables,
+            )
+            return s.Insert(insert.target, insert.columns, source, insert.output)
+        query = self.query()
+        return s.QueryStatement(
+            nodes.Query(query.body, query.order_by, query.offset, query.fetch, tables)
+        )
+
+    def _target(self) -> s.Name:
+        if self.token.kind == t.VARIABLE:
+            return (self.variable(),)
+        name = self.object_name()
+        self._hints()
+        return name
+
+    def _insert(self) -> s.Insert:
+        self.expect("INSERT")
+        self.accept("INTO")
+        target = self._target()
+        columns = self.name_list() if self.at("(") and not self._holds_query() else ()
+        output = self._output()
+        if self.accept_phrase("DEFAULT", "VALUES"):
+            return s.Insert(target, columns, None, output)
+        if self.accept("VALUES"):
+            return s.Insert(target, columns, self.values_rows(), output)
+        if self.at("EXEC", "EXECUTE"):
+            return s.Insert(target, columns, self.execute(), output)
+        return s.Insert(target, columns, self.query(), output)
+
+    def _output(self) -> tuple[nodes.SelectItem, ...]:
+        if not self.accept("OUTPUT"):
+            return ()
+        items = self.select_items()
+        if self.at("INTO"):
+            raise errors.unsupported("OUTPUT … INTO")
+        return items
+
+    def _update(self, tables: tuple[nodes.CommonTable, ...] = ()) -> s.Update:
+        self.expect("UPDATE")
+        top = self.top()
+        target = self._target()
+        self.expect("SET")
+        assignments = self._assignments()
+        output = self._output()
+        source = self.table_sources() if self.accept("FROM") else None
+        where = self.condition() if self.accept("WHERE") else None
+        return s.Update(target, assignments, source, where, tables, top, output)
+
+    def _assignments(self) -> tuple[tuple[str, nodes.Node], ...]:
+        found = []
+        while True:
+            parts = self.object_name()
+            op = self.expect("=", "+=", "-=", "*=", "/=", "%=")
+            value = self._value_item()
+            if op != "=":
+                value = nodes.Arithmetic(op[0], nodes.Column(parts), value)
+            found.append((parts[-1], value))
+            if not self.accept(","):
+                return tuple(found)
+
+    def _delete(self, tables: tuple[nodes.CommonTable, ...] = ()) -> s.Delete:
+        self.expect("DELETE")
+        top = self.top()
+        self.accept("FROM")
+        target = self._target()
+        output = self._output()
+        source = self.table_sources() if self.accept("FROM") else None
+        where = self.condition() if self.accept("WHERE") else None
+        return s.Delete(target, source, where, tables, top, output)
+
+    def _merge(self, tables: tuple[nodes.CommonTable, ...] = ()) -> s.Merge:
+        self.expect("MERGE")
+        self.accept("INTO")
+        target = self._target()
+        alias = self._table_alias() if not self.at("USING") else None
+        self.expect("USING")
+        source = self._table()
+        self.expect("ON")
+        condition = self.condition()
+        actions = []
+        while self.accept("WHEN"):
+            actions.append(self._merge_action())
+        if self.at("OUTPUT"):
+            raise errors.unsupported("OUTPUT of a MERGE")
+        if not self.at(";"):
+            raise errors.syntax("MERGE")  # T-SQL wants the semicolon here
+        return s.Merge(target, alias, source, condition, tuple(actions), tables)
+
+    def _merge_action(self) -> s.MergeAction:
+        kind = "not_matched" if self.accept("NOT") else "matched"
+        self.expect("MATCHED")
+        if kind == "not_matched" and self.accept("BY"):
+            kind = "not_matched" if self.expect("TARGET", "SOURCE") == "TARGET" else "by_source"
+        condition = self.condition() if self.accept("AND") else None
+        self.expect("THEN")
+        if kind == "not_matched":
+            self.expect("INSERT")
+            columns = self.name_list() if self.at("(") else ()
+            self.expect("VALUES")
+            (row,) = self.values_rows().rows
+            return s.MergeAction("not_matched", condition, "INSERT", (), columns, row)
+        matched = kind == "matched"
+        if self.accept("DELETE"):
+            return s.MergeAction(
+                "matched" if matched else "not_matched_by_source", condition, "DELETE"
+            )
+        self.expect_phrase("UPDATE", "SET")
+        return s.MergeAction(
+            "matched" if matched else "not_matched_by_source",
+            condition,
+            "UPDATE",
+            self._assignments(),
+        )
+
+    def _truncate(self) -> s.Statement:
+        self.expect_phrase("TRUNCATE", "TABLE")
+        return s.Truncate(self.object_name())
+
+    # --- control -------------------------------------------------------------------------------
+
+    def _declare(self) -> s.Statement:
+        self.expect("DECLARE")
+        found: list[s.Statement] = []
+        while True:
+            name = self.variable()
+            self.accept("AS")
+            if self.accept("TABLE"):
+                found.append(s.DeclareTable(name, self.table_definition()))
+            else:
+                if self.at("CURSOR"):
+                    raise errors.unsupported("A cursor")
+                kind = self.type_name()
+                value = self.expression() if self.accept("=") else None
+                found.append(s.Declare(name, kind, value))
+            if not self.accept(","):
+                return found[0] if len(found) == 1 else s.Block(tuple(found))
+
+    def _set(self) -> s.Statement:
+        self.expect("SET")
+        if self.token.kind == t.VARIABLE:
+            name = self.variable()
+            op = self.expect("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=")
+            value = self.expression()
+            if op != "=":
+                value = nodes.Arithmetic(op[0], nodes.Variable(name), value)
+            return s.SetVariable(name, value)
+        if self.accept_phrase("TRANSACTION", "ISOLATION", "LEVEL"):
+            words = [self.advance().upper]
+            if words[0] in ("READ", "REPEATABLE"):
+                words.append(self.advance().upper)
+            return s.SetOption("TRANSACTION ISOLATION LEVEL", " ".join(words))
+        return self._set_option()
+
+    def _set_option(self) -> s.Statement:
+        options = [self.advance().upper]
+        while self.accept(","):
+            options.append(self.advance().upper)
+        if options[0] == "IDENTITY_INSERT":
+            name = ".".join(
+                f"[{part.replace(chr(93), chr(93) * 2)}]" for part in self.object_name()
+            )
+            return s.SetOption(f"IDENTITY_INSERT {name}", self.expect("ON", "OFF"))
+        if options[0] == "STATISTICS":
+            options = [f"STATISTICS {self.advance().upper}"]
+        token = self.token
+        if token.kind in (t.INTEGER, t.STRING, t.NSTRING, t.WORD, t.QUOTED, t.VARIABLE) or self.at(
+            "-"
+        ):
+            sign = "-" if self.accept("-") else ""
+            value = sign + self.advance().value
+        else:
+            self.fail()
+        found = tuple(s.SetOption(option, value) for option in options)
+        return found[0] if len(found) == 1 else s.Block(found)
+
+    def _if(self) -> s.Statement:
+        self.expect("IF")
+        condition = self.condition()
+        then = self._nested()
+        start = self.index
+        self._more()
+        if self.accept("ELSE"):
+            return s.If(condition, then, self._nested())
+        self.index = start
+        return s.If(condition, then, None)
+
+    def _nested(self) -> s.Statement:
+        if not self._more():
+            self.fail()
+        return self.statement()
+
+    def _while(self) -> s.Statement:
+        self.expect("WHILE")
+        condition = self.condition()
+        return s.While(condition, self._nested())
+
+    def _begin(self) -> s.Statement:
+        self.expect("BEGIN")
+        if self.accept("TRAN", "TRANSACTION"):
+            return s.TransactionControl("BEGIN", self._transaction_name())
+        if self.accept("TRY"):
+            attempt = self._until_end("TRY")
+            self._more()
+            self.expect_phrase("BEGIN", "CATCH")
+            return s.TryCatch(attempt, self._until_end("CATCH"))
+        return s.Block(self._until_end(None))
+
+    def _until_end(self, what: str | None) -> tuple[s.Statement, ...]:
+        body = []
+        while self._more() and not self.at("END"):
+            body.append(self.statement())
+        self.expect("END")
+        if what is not None:
+            self.expect(what)
+        return tuple(body)
+
+    def _transaction_name(self) -> str | None:
+        if self.token.kind == t.VARIABLE:
+            return self.variable()
+        return self.identifier() if self.at_identifier() else None
+
+    def _end_transaction(self) -> s.Statement:
+        kind = self.expect("COMMIT", "ROLLBACK")
+        name = None
+        if self.accept("TRAN", "TRANSACTION"):
+            name = self._transaction_name()
+        else:
+            self.accept("WORK")
+        return s.TransactionControl("COMMIT" if kind == "COMMIT" else "ROLLBACK", name)
+
+    def _print(self) -> s.Statement:
+        self.expect("PRINT")
+        return s.Print(self.expression())
+
+    def _raiserror(self) -> s.Statement:
+        self.expect("RAISERROR")
+        self.expect("(")
+        arguments = self._list()
+        self.expect(")")
+        if self.accept("WITH"):
+            self.expect("NOWAIT", "LOG", "SETERROR")
+        return s.Raise("RAISERROR", arguments)
+
+    def _throw(self) -> s.Statement:
+        self.expect("THROW")
+        if self.token.kind in (t.INTEGER, t.VARIABLE):
+            return s.Raise("THROW", self._list())
+        return s.Raise("THROW", ())
+
+    def _jump(self) -> s.Statement:
+        kind = self.expect("RETURN", "BREAK", "CONTINUE")
+        if kind != "RETURN":
+            return s.Jump("BREAK" if kind == "BREAK" else "CONTINUE")
+        value = None
+        if self.token.kind in (t.INTEGER, t.VARIABLE) or self.at("-", "("):
+            value = self.expression()
+        return s.Jump("RETURN", value)
+
+    def _use(self) -> s.Statement:
+        self.expect("USE")
+        return s.Use(self.identifier())
+
+    def _waitfor(self) -> s.Statement:
+        self.expect_phrase("WAITFOR", "DELAY")
+        return s.WaitFor(self.expression())
+
+    def execute(self) -> s.Execute:
+        """EXEC of a procedure or of a text."""
+        self.expect("EXEC", "EXECUTE")
+        if self.accept("("):
+            text = self.expression()
+            self.expect(")")
+            return s.Execute((), dynamic=text)
+        status = None
+        if self.token.kind == t.VARIABLE and self.ahead().upper == "=":
+            status = self.variable()
+            self.advance()
+        return self._procedure_call(status)
+
+    def _procedure_call(self, status: str | None) -> s.Execute:
+        name = self.object_name()
+        arguments: list[s.Argument] = []
+        if self._starts_argument():
+            arguments.append(self._argument())
+            while self.accept(","):
+                arguments.append(self._argument())
+        return s.Execute(name, tuple(arguments), status)
+
+    def _starts_argument(self) -> bool:
+        token = self.token
+        literal = token.kind in (t.STRING, t.NSTRING, t.INTEGER, t.DECIMAL, t.FLOAT, t.HEX)
+        return (
+            literal
+            or token.kind in (t.VARIABLE, t.QUOTED)
+            or self.at("NULL", "DEFAULT", "-", "+")
+            or self.at_identifier()
+        )
+
+    def _argument(self) -> s.Argument:
+        name = ""
+        if self.token.kind == t.VARIABLE and self.ahead().upper == "=":
+            name = self.variable()
+            self.advance()
+        if self.accept("DEFAULT"):
+            value: nodes.Node = nodes.Constant("default", "")
+        elif self.at_identifier():
+            value = nodes.Constant(t.NSTRING, self.identifier())  # a bare word is a string here
+        else:
+            value = self._unary()
+        output = bool(self.accept("OUTPUT", "OUT"))
+        return s.Argument(name, value, output)

@@ -1,0 +1,135 @@
+"""Names in a query: relations, scopes, and what the engine must answer while binding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cdc_assets.sandbox.language import errors
+from cdc_assets.sandbox.language.values import Value
+from cdc_assets.sandbox.results import SqlError, SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class RelationColumn:
+    """A column of something in FROM; `sql` is its physical name."""
+
+    name: str
+    sql: str
+    type: SqlType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Something in FROM: `sql` is what DuckDB reads."""
+
+    sql: str
+    columns: tuple[RelationColumn, ...]
+    names: tuple[str, ...] = ()
+    object_id: int | None = None
+    readable: frozenset[str] | None = None
+    """Names of the columns (lower case) the login may read; None means all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A relation under its alias in one query."""
+
+    alias: str
+    names: tuple[str, ...]
+    relation: Relation
+
+    def answers_to(self, qualifier: tuple[str, ...]) -> bool:
+        """Whether `qualifier.column` can mean this source."""
+        wanted = tuple(part.lower() for part in qualifier)
+        own = tuple(part.lower() for part in self.names)
+        return own[-len(wanted) :] == wanted if len(wanted) <= len(own) else False
+
+
+@dataclass(slots=True)
+class Scope:
+    """The sources one SELECT sees, and those around it."""
+
+    parent: Scope | None = None
+    sources: list[Source] = field(default_factory=list)
+    groups: dict[str, str] = field(default_factory=dict)
+    """For strings in GROUP BY: the expression's text, and what stands for its group."""
+    inside_aggregate: bool = False
+
+    def find(self, parts: tuple[str, ...]) -> tuple[Source, RelationColumn] | None:
+        """The column that `parts` names here or further out; Msg 209 when two match."""
+        *qualifier, name = parts
+        wanted = name.lower()
+        found = [
+            (source, column)
+            for source in self.sources
+            if not qualifier or source.answers_to(tuple(qualifier))
+            for column in source.relation.columns
+            if column.name.lower() == wanted
+        ]
+        if len(found) > 1:
+            raise errors.ambiguous_column(name)
+        if found:
+            return found[0]
+        return self.parent.find(parts) if self.parent else None
+
+    def knows(self, qualifier: tuple[str, ...]) -> bool:
+        """Whether a source here or further out has that name."""
+        if any(source.answers_to(qualifier) for source in self.sources):
+            return True
+        return self.parent.knows(qualifier) if self.parent else False
+
+    def column(self, parts: tuple[str, ...]) -> Value:
+        """A column reference; raises Msg 207, 209, 230 or 4104."""
+        found = self.find(parts)
+        if found is None:
+            if len(parts) > 1 and not self.knows(parts[:-1]):
+                raise errors.unbound_identifier(".".join(parts))
+            raise errors.invalid_column(parts[-1])
+        source, column = found
+        return reference(source, column)
+
+
+def reference(source: Source, column: RelationColumn) -> Value:
+    """A source's column as a value; raises Msg 230 where the login may not read it."""
+    readable = source.relation.readable
+    if readable is not None and column.name.lower() not in readable:
+        *_, schema, table = ("", *source.relation.names)[-2:]
+        raise SqlError(
+            230,
+            f"The SELECT permission was denied on the column '{column.name}' of the object "
+            f"'{table}', schema '{schema}'.",
+            14,
+        )
+    return Value(f"{source.alias}.{column.sql}", column.type, column.nullable)
+
+
+class Environment(Protocol):
+    """What the engine answers while a statement is bound."""
+
+    def relation(self, parts: tuple[str, ...]) -> Relation:
+        """A table or view by name; raises Msg 208 or 229."""
+        ...
+
+    def function_relation(self, name: tuple[str, ...], arguments: Sequence[Value]) -> Relation:
+        """A table-valued function; raises Msg 208."""
+        ...
+
+    def variable(self, name: str) -> Value:
+        """A local or system variable; raises Msg 137."""
+        ...
+
+    def function(self, name: tuple[str, ...], arguments: Sequence[Value]) -> Value | None:
+        """A function that needs the server's state, or None when it is not one."""
+        ...
+
+    def zone(self, name: str) -> str:
+        """The IANA name of a Windows time zone; raises Msg 9820."""
+        ...
+
+
+def display(parts: tuple[str, ...]) -> str:
+    """A name as messages show it."""
+    return ".".join(parts)
