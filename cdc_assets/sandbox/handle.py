@@ -67,6 +67,7 @@ class Sandbox:
             self._engine.close()
             raise
         (self.state_dir / _PORT_FILE).write_text(str(self.port))
+        shutil.copyfile(self._server.ca_file, self.ca_file)
         self._write_connection_strings()
         return self
 
