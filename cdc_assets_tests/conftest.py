@@ -1,11 +1,17 @@
 """What tests of several rooms share: the engines, and how many tests ran on each."""
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+from cdc_assets.sandbox.handle import Sandbox
 
 from cdc_assets.engines.arrow import ArrowEngine
 from cdc_assets.engines.door import Engine
 from cdc_assets.settings.model import SparkSettings
 from cdc_assets.sqlserver.connection import SourceConnection
+from cdc_assets_tests.source import CONNECTION_VARIABLE, Project, Server, Source
 
 ENGINES = [
     pytest.param("arrow", id="arrow"),
@@ -44,3 +50,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         count = sum(f"[{name}" in nodeid or f"-{name}" in nodeid for nodeid in passed)
         if count:
             terminalreporter.write_line(f"engine {name}: {count} tests passed")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The server of all tests: a real one where the environment names it, else the sandbox."""
+    if text := os.environ.get(CONNECTION_VARIABLE):
+        yield Server(text, ca_file=None, is_sandbox=False)
+        return
+    state = tmp_path_factory.mktemp("sandbox")
+    with Sandbox(state, capture_interval_seconds=0.0):
+        text = (state / "sales.admin.odbc").read_text().strip()
+        yield Server(text, str(state / "ca.pem"), is_sandbox=True)
+
+
+@pytest.fixture
+def source(server: Server) -> Source:
+    """A database of the test's own."""
+    return Source.create(server)
+
+
+@pytest.fixture
+def project(source: Source, tmp_path: Path, engine_name: str) -> Project:
+    """A project for it, on each engine in turn."""
+    return Project(tmp_path, source, engine_name)

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import dagster as dg
 from rich.console import Console
@@ -61,15 +62,10 @@ def run_demo(engine: str, scale: float) -> int:
         second = _run_job(steps, "second run: only what changed")
         steps.say("comparing all columns of all rows, the source read with pytds")
         database = Database.of(DATABASE, load_settings().databases[DATABASE])
-        compared = [_compare(home, database, table) for table in database.settings.tables]
-        control = database.lake.control.read()
-    _show(console, database, compared, control, (first, second))
-    different = [c for c in compared if not c.identical]
-    for table in different:
-        console.print(f"{table.table} differs, first: {table.first_difference}", markup=False)
-    console.print("Different." if different else "Every table is identical.")
+        source = home.sandbox / f"{DATABASE}.admin.odbc"
+        status = show_comparison(console, database, source, (first, second))
     console.print("See it in the browser: make dev")
-    return 1 if different else 0
+    return status
 
 
 def _start_from_empty(home: Home, steps: _Steps) -> None:
@@ -81,14 +77,15 @@ def _start_from_empty(home: Home, steps: _Steps) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """One Dagster run, by table: rows appended to bronze, and seconds in all."""
+class DemoRun:
+    """One Dagster run: rows appended to bronze and their seconds by table, and seconds in all."""
 
     rows: dict[str, int]
+    table_seconds: dict[str, float]
     seconds: float
 
 
-def _run_job(steps: _Steps, what: str) -> _Run:
+def _run_job(steps: _Steps, what: str) -> DemoRun:
     """Run the job as Dagster does, on the instance in DAGSTER_HOME."""
     steps.say(what)
     started = time.monotonic()
@@ -102,15 +99,17 @@ def _run_job(steps: _Steps, what: str) -> _Run:
                 hint="`make dev` shows the run.",
             )
     rows: dict[str, int] = {}
+    table_seconds: dict[str, float] = {}
     for event in result.get_asset_materialization_events():
         materialization = event.step_materialization_data.materialization
         _, layer, table = materialization.asset_key.path
         if layer == "bronze":
             rows[table] = int(materialization.metadata["cdc/rows"].value or 0)
+            table_seconds[table] = float(materialization.metadata["cdc/duration_seconds"].value)
     seconds = time.monotonic() - started
     total = sum(rows.values())
     steps.say(f"  {total:,} rows in {seconds:.1f} s, {total / seconds:,.0f} rows/s")
-    return _Run(rows, seconds)
+    return DemoRun(rows, table_seconds, seconds)
 
 
 def _send_changes(home: Home, steps: _Steps, scale: float) -> None:
@@ -125,35 +124,43 @@ def _send_changes(home: Home, steps: _Steps, scale: float) -> None:
         cursor.execute("EXEC sandbox.capture_now")
 
 
-def _compare(home: Home, database: Database, table: str) -> Comparison:
-    schema, _, name = database.settings.instance_of(table).partition("_")
-    source = home.sandbox / f"{DATABASE}.admin.odbc"
-    return compare(database, table, schema, name, source)
-
-
-def _show(
-    console: Console,
-    database: Database,
-    compared: list[Comparison],
-    control: dict[str, ControlRow],
-    runs: tuple[_Run, _Run],
-) -> None:
-    shown = Table("table", "source rows", "silver rows", "compared", "complete until (UTC)")
-    shown.add_column("loaded", justify="right")
-    shown.add_column("changes", justify="right")
-    for found in compared:
-        row = control.get(database.table(found.table).silver)
-        until = row.finalized_until if row else None
-        shown.add_row(
-            found.table,
-            f"{found.source_rows:,}",
-            f"{found.silver_rows:,}",
-            "identical" if found.identical else f"{found.missing + found.surplus} rows differ",
-            f"{until:%Y-%m-%d %H:%M:%S}" if until else "not yet",
-            f"{runs[0].rows.get(found.table, 0):,}",
-            f"{runs[1].rows.get(found.table, 0):,}",
-        )
+def show_comparison(
+    console: Console, database: Database, source: Path, runs: tuple[DemoRun, DemoRun]
+) -> int:
+    """Compare every table and print how it went; exit status 1 where one differs."""
+    control = database.lake.control.read()
+    columns = ("table", "source rows", "silver rows", "compared", "complete until (UTC)")
+    shown = Table(*columns, "loaded", "changes", "rows/s")
+    different = []
+    for table in database.settings.tables:
+        schema, _, name = database.settings.instance_of(table).partition("_")
+        found = compare(database, table, schema, name, source)
+        row = control.get(database.table(table).silver)
+        shown.add_row(*_cells(found, row, runs))
+        if not found.identical:
+            different.append(found)
     console.print(shown)
     for name, run in zip(("first run", "second run"), runs, strict=True):
-        total = sum(run.rows.values())
-        console.print(f"{name}: {total:,} rows in {run.seconds:.1f} s")
+        console.print(f"{name}: {sum(run.rows.values()):,} rows in {run.seconds:.1f} s")
+    for found in different:
+        console.print(f"{found.table} differs, first: {found.first_difference}", markup=False)
+    console.print("Different." if different else "Every table is identical.")
+    return 1 if different else 0
+
+
+def _cells(
+    found: Comparison, row: ControlRow | None, runs: tuple[DemoRun, DemoRun]
+) -> tuple[str, ...]:
+    first, second = runs
+    until = row.finalized_until if row else None
+    loaded = first.rows.get(found.table, 0)
+    return (
+        found.table,
+        f"{found.source_rows:,}",
+        f"{found.silver_rows:,}",
+        "identical" if found.identical else f"{found.missing + found.surplus} rows differ",
+        f"{until:%Y-%m-%d %H:%M:%S}" if until else "not yet",
+        f"{loaded:,}",
+        f"{second.rows.get(found.table, 0):,}",
+        f"{loaded / max(first.table_seconds.get(found.table, first.seconds), 0.001):,.0f}",
+    )

@@ -5,12 +5,10 @@ One connection has one active reader, so whoever reads in parallel opens several
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import arrow_odbc
@@ -27,6 +25,7 @@ from cdc_assets.errors import (
     SourceUnavailableError,
 )
 from cdc_assets.sqlserver.driver import find_driver
+from cdc_assets.sqlserver.trust import trust
 
 ATTEMPTS_MAX = 4
 """One call and three retries, after 1-2, 2-4 and 4-8 seconds."""
@@ -166,8 +165,7 @@ def translate(error: arrow_odbc.Error, source: SourceConnection) -> Exception:
 
 def _open(source: SourceConnection) -> arrow_odbc.Connection:
     if source.ca_file:
-        # The driver's OpenSSL takes its trusted certificates from here, at every handshake.
-        os.environ.setdefault("SSL_CERT_FILE", str(Path(source.ca_file).absolute()))
+        trust(source.ca_file, where=source.name)
     text = source.text
     if not _DRIVER_KEY.search(text):
         text = f"Driver={{{find_driver()}}};{text}"
