@@ -8,7 +8,7 @@ from dataclasses import replace
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.capture import FIRST_CAPTURED
 from cdc_assets.sandbox.engine.columns import columns_of, keys_of, primary_not_null
-from cdc_assets.sandbox.engine.dml import relation_of
+from cdc_assets.sandbox.engine.relations import relation_of
 from cdc_assets.sandbox.engine.work import Work, key_items
 from cdc_assets.sandbox.language import collation, errors, types
 from cdc_assets.sandbox.language import statements as s
@@ -17,7 +17,7 @@ from cdc_assets.sandbox.language.parser import parse_expression
 from cdc_assets.sandbox.language.scope import Scope, Source
 from cdc_assets.sandbox.language.selects import QueryBinder
 from cdc_assets.sandbox.language.values import Value
-from cdc_assets.sandbox.results import SqlError
+from cdc_assets.sandbox.results import SqlError, SqlType
 
 
 def add(
@@ -146,12 +146,11 @@ def alter_column(
         _retype_captured(work, instance, changed)
 
 
-def _retype(
-    work: Work, table: str, name: str, before: types.SqlType, after: types.SqlType, shown: str
-) -> None:
+def _retype(work: Work, table: str, name: str, before: SqlType, after: SqlType, shown: str) -> None:
     text = assign(Value(name, before), after, f"{shown}.{name}").sql
     work.connection.execute(
-        f"ALTER TABLE {table} ALTER COLUMN {name} SET DATA TYPE {types.physical(after)} USING {text}"
+        f"ALTER TABLE {table} ALTER COLUMN {name} SET DATA TYPE {types.physical(after)} "
+        f"USING {text}"
     )
 
 
@@ -161,8 +160,7 @@ def _retype_captured(work: Work, instance: e.Instance, column: e.Column) -> None
         if captured.id != column.id:
             continue
         name = f"c{FIRST_CAPTURED + place}"
-        change_table = work.current.table_by_id(instance.table)
-        assert change_table is not None
+        change_table = work.current.existing_table(instance.table)
         for physical in (change_table.physical, instance.log):
             _retype(work, physical, name, captured.type, column.type, change_table.name)
         columns = tuple(

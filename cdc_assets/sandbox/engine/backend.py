@@ -7,6 +7,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.capture import Capture
 from cdc_assets.sandbox.engine.context import Context
@@ -45,6 +47,8 @@ class Engine:
         self._process = _FIRST_PROCESS
         self.passwords = self._ensure_logins(directory)
         self.capture.start()
+        # pyarrow loads pandas with the first array of Python values: not while a client waits.
+        threading.Thread(target=pa.array, args=([0],), daemon=True).start()
 
     def _ensure_logins(self, directory: Path) -> dict[str, str]:
         """The passwords of sa and reader, made at the first start; files of mode 0600."""
@@ -66,7 +70,7 @@ class Engine:
 
     # --- the seam ------------------------------------------------------------------------------
 
-    def login(self, user: str, password: str, database: str, application: str) -> Session:
+    def login(self, user: str, password: str, database: str, application: str) -> EngineSession:
         """Check the login and open a session; raises Msg 18456 or 4060."""
         found = self.store.catalog.login(user)
         if found is None or not verify(found, password):
@@ -105,7 +109,8 @@ class Engine:
     def rows_sent(self, session: Session, rows: int, columns: Sequence[ResultColumn]) -> None:
         """Count rows that leave; the drop-connection fault raises ConnectionAbortedError."""
         del columns
-        assert isinstance(session, EngineSession)
+        if not isinstance(session, EngineSession):
+            raise TypeError("not a session of this engine")
         self.counters.rows(session.context.login.name, session.reading, rows)
         with self._lock:
             left = self._sessions.get(session)

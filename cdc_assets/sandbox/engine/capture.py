@@ -92,21 +92,25 @@ class Capture:
             connection = self.store.connect()
             try:
                 pending = connection.rows(
-                    "SELECT lsn FROM catalog.commits WHERE database = ? ORDER BY lsn", [database]
+                    "SELECT instances FROM catalog.commits WHERE database = ?", [database]
                 )
                 if pending:
-                    self._move(connection, database, mapping)
+                    touched = {int(n) for row in pending for n in row[0].split(",") if n}
+                    self._move(connection, database, mapping, touched)
                 elif idle or self._quiet(connection, mapping):
                     self._idle_entry(connection, database, mapping)
                 return len(pending)
             finally:
                 connection.close()
 
-    def _move(self, connection: Connection, database: int, mapping: e.Table) -> None:
+    def _move(
+        self, connection: Connection, database: int, mapping: e.Table, touched: set[int]
+    ) -> None:
         connection.execute("BEGIN")
         try:
             for instance in self.store.catalog.instances(database):
-                move_changes(connection, instance)
+                if instance.table in touched:
+                    move_changes(connection, instance)
             connection.execute(
                 f"INSERT INTO {mapping.physical} SELECT lsn, begun, ended, "
                 "unhex(format('{:020X}', tran)), lsn FROM catalog.commits WHERE database = ? "
@@ -139,9 +143,6 @@ class Capture:
 
 def move_changes(connection: Connection, instance: e.Instance) -> None:
     """Move an instance's committed changes from its log into its change table, in order."""
-    row = connection.one(f"SELECT count(*) FROM {instance.log}")
-    if not row or not row[0]:
-        return
     count = len(instance.columns)
     captured = ", ".join(f"l.c{FIRST_CAPTURED + i}" for i in range(count))
     last = f"c{FIRST_CAPTURED + count}"

@@ -79,6 +79,11 @@ class Catalog:
         """The table with that object id."""
         return self._items.get(("Table", str(number)))
 
+    def existing_table(self, number: int) -> e.Table:
+        """The table with that object id, which must be there."""
+        found: e.Table = self._items[("Table", str(number))]
+        return found
+
     def tables_of(self, database: int) -> list[e.Table]:
         """A database's tables by id."""
         return sorted(

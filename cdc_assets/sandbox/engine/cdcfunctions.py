@@ -136,8 +136,7 @@ def changes_relation(
     instance = context.catalog.instance(database, name[-1][len(prefix) :])
     if instance is None:
         return None
-    table = context.catalog.table_by_id(instance.table)
-    assert table is not None
+    table = context.catalog.existing_table(instance.table)
     if not context.access.reads(database, instance):
         raise context.access.denied("SELECT", name[-1], "cdc", database)
     if len(arguments) != 3:

@@ -9,8 +9,9 @@ from cdc_assets.sandbox.engine import cleanup, enable, lsns
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine import rows as made
 from cdc_assets.sandbox.engine.cdcfunctions import LSN
+from cdc_assets.sandbox.engine.duck import Row
 from cdc_assets.sandbox.engine.procedures import Call, Run
-from cdc_assets.sandbox.engine.views import precision_of, scale_of
+from cdc_assets.sandbox.engine.viewrows import precision_of, scale_of
 from cdc_assets.sandbox.language import types
 from cdc_assets.sandbox.results import MAX_LENGTH, Result, SqlError
 
@@ -80,7 +81,7 @@ def _require_owner(call: Call) -> None:
         )
 
 
-def _read_query(call: Call, sql: str) -> list[tuple[object, ...]]:
+def _read_query(call: Call, sql: str) -> list[Row]:
     call.session.prepare_read()
     return call.context.connection.rows(sql)
 
@@ -98,15 +99,16 @@ def _visible(call: Call) -> list[e.Instance]:
 
 
 def _source(call: Call, instance: e.Instance) -> e.Table:
-    table = call.context.catalog.table_by_id(instance.source)
-    assert table is not None
-    return table
+    return call.context.catalog.existing_table(instance.source)
 
 
 def _help(call: Call) -> Iterator[Result]:
     call.declare("@source_schema", "@source_name")
     schema, name = call.text("@source_schema"), call.text("@source_name")
-    starts = dict(_read_query(call, "SELECT instance, start_lsn FROM catalog.watermarks"))
+    starts: dict[int, bytes] = {
+        row[0]: row[1]
+        for row in _read_query(call, "SELECT instance, start_lsn FROM catalog.watermarks")
+    }
     rows = []
     for i in _visible(call):
         source = _source(call, i)

@@ -62,7 +62,8 @@ def _update_half(work: Work, table: e.Table, instance: e.Instance, side: str, co
     )
     return (
         f"SELECT {work.id}, position, CASE WHEN moved THEN {moved} ELSE {kept} END, {command}, "
-        f"CASE WHEN moved THEN {_full_mask(instance)} ELSE {_mask(table, instance)} END, {images} FROM r"
+        f"CASE WHEN moved THEN {_full_mask(instance)} ELSE {_mask(table, instance)} END, "
+        f"{images} FROM r"
     )
 
 

@@ -47,7 +47,8 @@ def clean(
 def move_watermark(store: Store, instance: e.Instance, low_water_mark: bytes | None) -> bytes:
     """Move the watermark; the mark that holds now."""
     mapping = store.catalog.mapping(instance.database)
-    assert mapping is not None
+    if mapping is None:
+        raise SqlError(22901, "The database is not enabled for Change Data Capture.")
     with store.transaction() as connection:
         row = connection.one(
             "SELECT start_lsn FROM catalog.watermarks WHERE instance = ?", [instance.table]
@@ -63,9 +64,9 @@ def move_watermark(store: Store, instance: e.Instance, low_water_mark: bytes | N
             high = bytes(known[1] or bytes(10)).hex()
             raise SqlError(
                 22957,
-                f"LSN {{{low_water_mark.hex()}}}, specified as the new low end point for the change "
-                f"table of capture instance '{instance.name}', is not within the Change Data Capture "
-                f"timeline [{present.hex()}, {high}].",
+                f"LSN {{{low_water_mark.hex()}}}, specified as the new low end point for the "
+                f"change table of capture instance '{instance.name}', is not within the Change "
+                f"Data Capture timeline [{present.hex()}, {high}].",
             )
         connection.execute(
             "UPDATE catalog.watermarks SET start_lsn = ? WHERE instance = ?",

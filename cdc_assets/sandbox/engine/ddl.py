@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from cdc_assets.sandbox.engine.temporary import create_temporary, drop_temporary
 from cdc_assets.sandbox.engine.work import Work
 from cdc_assets.sandbox.language import collation, errors, types
 from cdc_assets.sandbox.language import statements as s
-from cdc_assets.sandbox.results import Result, RowCount, SqlError
+from cdc_assets.sandbox.results import SqlError
 
 if TYPE_CHECKING:
     from cdc_assets.sandbox.engine.session import EngineSession
@@ -36,9 +35,8 @@ def handles(statement: s.Statement) -> bool:
     return isinstance(statement, _HANDLED)
 
 
-def apply(session: EngineSession, statement: s.Statement) -> Iterator[Result]:
+def apply(session: EngineSession, statement: s.Statement) -> None:
     """Run a definition."""
-    context = session.context
     if isinstance(statement, s.CreateTable):
         _create_table(session, statement)
     elif isinstance(statement, s.CreateIndex):
@@ -54,8 +52,6 @@ def apply(session: EngineSession, statement: s.Statement) -> Iterator[Result]:
     elif isinstance(statement, s.Drop):
         for name in statement.names:
             _drop(session, statement, name)
-    context.row_count = 0
-    yield RowCount(None)
 
 
 # --- tables ------------------------------------------------------------------------------------
@@ -235,7 +231,8 @@ def _drop(session: EngineSession, statement: s.Drop, name: tuple[str, ...]) -> N
 def _missing(kind: str, name: str) -> SqlError:
     return SqlError(
         3701,
-        f"Cannot drop the {kind} '{name}', because it does not exist or you do not have permission.",
+        f"Cannot drop the {kind} '{name}', because it does not exist or you do not have "
+        "permission.",
         11,
         5,
     )
@@ -294,13 +291,9 @@ def _drop_database(session: EngineSession, name: str, *, if_exists: bool) -> Non
             remove_instance(work, instance)
         for table in work.current.tables_of(database.id):
             remove_table(work, table)
-        rest = [
-            item
-            for kind in (e.Principal, e.Permission)
-            for item in work.current.of_kind(kind)
-            if item.database == database.id
-        ]
-        work.catalog = work.current.drop(work.connection, database, *rest)
+        principals = [p for p in work.current.of_kind(e.Principal) if p.database == database.id]
+        grants = [p for p in work.current.of_kind(e.Permission) if p.database == database.id]
+        work.catalog = work.current.drop(work.connection, database, *principals, *grants)
 
 
 def _drop_schema(session: EngineSession, name: str, *, if_exists: bool) -> None:

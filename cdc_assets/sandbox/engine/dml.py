@@ -10,16 +10,18 @@ import pyarrow as pa
 from cdc_assets.sandbox.engine import changes
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.constraints import check_keys, check_nulls
+from cdc_assets.sandbox.engine.relations import relation_of
 from cdc_assets.sandbox.engine.work import Work
 from cdc_assets.sandbox.language import nodes, types, values
 from cdc_assets.sandbox.language import statements as s
+from cdc_assets.sandbox.language.binder import implicitly_converts
 from cdc_assets.sandbox.language.convert import assign
 from cdc_assets.sandbox.language.folding import fold
 from cdc_assets.sandbox.language.parser import parse_expression
-from cdc_assets.sandbox.language.scope import Relation, RelationColumn, Scope, Source
+from cdc_assets.sandbox.language.scope import Scope, Source
 from cdc_assets.sandbox.language.selects import QueryBinder
 from cdc_assets.sandbox.language.values import Value
-from cdc_assets.sandbox.results import SqlError
+from cdc_assets.sandbox.results import SqlError, SqlType
 
 STAGE = "temp.stage"
 _FINAL = "temp.final"
@@ -139,7 +141,8 @@ class Changer:
             if len(row) != len(columns):
                 self.insert_columns([c.name for c in columns], len(row))
             cells = [
-                self._cell(column, item).sql for column, item in zip(columns, row, strict=True)
+                self.assigned(column, item, Scope())
+                for column, item in zip(columns, row, strict=True)
             ]
             texts.append(f"({number}, {', '.join(cells)})")
         names = ", ".join(["rn", *(c.physical for c in columns)])
@@ -151,14 +154,7 @@ class Changer:
         typed = [f"CAST({c.physical} AS {types.physical(c.type)}) AS {c.physical}" for c in columns]
         return ", ".join(["CAST(rn AS BIGINT) AS rn", *typed])
 
-    def _cell(self, column: e.Column, item: nodes.Node) -> Value:
-        if isinstance(item, nodes.Constant) and item.kind == "default":
-            return self._default(column)
-        return self._assigned(column, self.binder.value(item, Scope()))
-
     def _assigned(self, column: e.Column, value: Value) -> Value:
-        from cdc_assets.sandbox.language.binder import implicitly_converts
-
         if not implicitly_converts(value, column.type):
             raise SqlError(
                 257 if value.type.name in types.STRINGS else 206,
@@ -208,7 +204,7 @@ class Changer:
         )
 
     def insert_rows(
-        self, columns: Sequence[e.Column], rows: pa.Table, kinds: Sequence[types.SqlType]
+        self, columns: Sequence[e.Column], rows: pa.Table, kinds: Sequence[SqlType]
     ) -> Applied:
         """Rows that a procedure returned, into the table."""
         if rows.num_columns != len(columns):
@@ -275,7 +271,8 @@ class Changer:
             items.append(f"{text} AS {column.physical}")
         inner = f"SELECT *{''.join(', ' + item for item in items)} FROM {STAGE}"
         self._run(
-            f"CREATE OR REPLACE TEMP TABLE final AS SELECT t.*{self._computed('t')} FROM ({inner}) AS t"
+            f"CREATE OR REPLACE TEMP TABLE final AS SELECT t.*{self._computed('t')} "
+            f"FROM ({inner}) AS t"
         )
         return _FINAL, identity
 
@@ -299,22 +296,10 @@ class Changer:
         self, source: str, target: str, scope: Scope, statement: s.Update, where: str, limit: str
     ) -> Applied:
         """UPDATE: `source` is the FROM text, `target` the table's alias in it."""
-        assigned: dict[int, str] = {}
-        for name, node in statement.assignments:
-            column = self._column(name)
-            self._check_updatable(column)
-            value = (
-                self._default(column)
-                if isinstance(node, nodes.Constant) and node.kind == "default"
-                else self._assigned(column, self.binder.value(node, scope))
-            )
-            if column.id in assigned:
-                raise SqlError(
-                    264,
-                    f"The column name '{name}' is specified more than once in the SET clause "
-                    "or column list of an INSERT.",
-                )
-            assigned[column.id] = value.sql
+        assigned = {
+            column.id: self.assigned(column, node, scope)
+            for column, node in self.assignments(statement.assignments)
+        }
         old = [f"{target}.{c.physical} AS o{c.id}" for c in self.table.columns]
         new = [
             f"{assigned.get(c.id, f'{target}.{c.physical}')} AS c{c.id}"
@@ -329,6 +314,41 @@ class Changer:
             f"SELECT row_number() OVER (ORDER BY rid) AS rn, * FROM ({inner}) AS i{limit}"
         )
         return self._apply_update(set(assigned), count)
+
+    def assignments(
+        self, given: Sequence[tuple[str, nodes.Node]]
+    ) -> list[tuple[e.Column, nodes.Node]]:
+        """The columns that SET names; raises Msg 207, 264, 271, 272 or 8102."""
+        found: list[tuple[e.Column, nodes.Node]] = []
+        for name, node in given:
+            column = self._column(name)
+            self._check_updatable(column)
+            if any(column.id == other.id for other, _ in found):
+                raise SqlError(
+                    264,
+                    f"The column name '{name}' is specified more than once in the SET clause or "
+                    "column list of an INSERT.",
+                )
+            found.append((column, node))
+        return found
+
+    def assigned(self, column: e.Column, node: nodes.Node, scope: Scope) -> str:
+        """The text of a column's new value."""
+        if isinstance(node, nodes.Constant) and node.kind == "default":
+            return self._default(column).sql
+        return self._assigned(column, self.binder.value(node, scope)).sql
+
+    def insert_staged(self, select: str, given: Sequence[e.Column]) -> int:
+        """Insert rows that a query gives (rn, c1, …), already in their columns' types."""
+        return self._insert(select, given).rows
+
+    def update_staged(self, select: str, assigned: set[int]) -> int:
+        """Update rows that a query gives (rn, rid, o1, …, c1, …)."""
+        return self._apply_update(assigned, self._stage(select)).rows
+
+    def delete_staged(self, select: str) -> int:
+        """Delete rows that a query gives (rn, rid, c1, …)."""
+        return self._delete(self._stage(select)).rows
 
     def _check_updatable(self, column: e.Column) -> None:
         if column.identity is not None:
@@ -380,21 +400,11 @@ class Changer:
         count = self._stage(
             f"SELECT row_number() OVER (ORDER BY rid) AS rn, * FROM ({inner}) AS i{limit}"
         )
+        return self._delete(count)
+
+    def _delete(self, count: int) -> Applied:
         if count:
             self._run(f"DELETE FROM {self.table.physical} WHERE rowid IN (SELECT rid FROM {STAGE})")
             changes.log_rows(self.work, self.table, 1, STAGE, count)
             self.work.wrote(self.table)
         return Applied(count, STAGE)
-
-
-def relation_of(
-    table: e.Table, readable: frozenset[str] | None = None, names: tuple[str, ...] = ()
-) -> Relation:
-    """A table as something to read from."""
-    return Relation(
-        table.physical,
-        tuple(RelationColumn(c.name, c.physical, c.type, c.nullable) for c in table.columns),
-        names or (table.schema, table.name),
-        table.id,
-        readable,
-    )

@@ -11,8 +11,8 @@ from cdc_assets.sandbox.results import SqlError
 
 _DEADLOCK = SqlError(
     1205,
-    "Transaction (Process ID 51) was deadlocked on lock resources with another process and has been "
-    "chosen as the deadlock victim. Rerun the transaction.",
+    "Transaction (Process ID 51) was deadlocked on lock resources with another process and has "
+    "been chosen as the deadlock victim. Rerun the transaction.",
     13,
     51,
 )

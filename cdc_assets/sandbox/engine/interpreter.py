@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from cdc_assets.sandbox.engine import ddl, options, procedures, security
+from cdc_assets.sandbox.engine import ddl, options, procedures, registry, security
 from cdc_assets.sandbox.engine.metadata import split_name
 from cdc_assets.sandbox.engine.statements import StatementRunner
 from cdc_assets.sandbox.engine.temporary import create_temporary
@@ -18,7 +18,15 @@ from cdc_assets.sandbox.language.convert import convert
 from cdc_assets.sandbox.language.parser import parse_batch
 from cdc_assets.sandbox.language.scope import Scope
 from cdc_assets.sandbox.language.values import Value
-from cdc_assets.sandbox.results import DatabaseChanged, Message, Result, RowCount, SqlError, SqlType
+from cdc_assets.sandbox.results import (
+    DatabaseChanged,
+    Message,
+    OutputParameters,
+    Result,
+    RowCount,
+    SqlError,
+    SqlType,
+)
 
 if TYPE_CHECKING:
     from cdc_assets.sandbox.engine.session import EngineSession
@@ -43,6 +51,26 @@ class Interpreter:
         self.context = session.context
         self.runner = StatementRunner(session, self)
         self._depth = 0
+        runners: dict[type[s.Statement], Any] = {
+            s.QueryStatement: self.runner.query,
+            s.Insert: self.runner.change,
+            s.Update: self.runner.change,
+            s.Delete: self.runner.change,
+            s.Merge: self.runner.change,
+            s.Truncate: self.runner.truncate,
+            s.Execute: self.execute,
+            s.Declare: self._variables,
+            s.DeclareTable: self._variables,
+            s.SetVariable: self._variables,
+            s.SetOption: self._option,
+            s.TransactionControl: self._transaction,
+            s.Use: self._use,
+            s.Print: self._print,
+            s.Raise: self._raise,
+            s.Jump: self._jump,
+            s.WaitFor: self._wait,
+        }
+        self._runners = runners
 
     # --- entries -------------------------------------------------------------------------------
 
@@ -72,7 +100,7 @@ class Interpreter:
 
     def procedure(self, name: str, arguments: Sequence[procedures.Argument]) -> Iterator[Result]:
         """Run a procedure by name."""
-        yield from procedures.run(self, tuple(part for part in _split(name)), arguments)
+        yield from registry.run(self, tuple(part for part in _split(name)), arguments)
 
     def _run(self, statements: Sequence[s.Statement]) -> Iterator[Result]:
         for statement in statements:
@@ -110,39 +138,33 @@ class Interpreter:
         return None
 
     def _leaf(self, statement: s.Statement) -> Iterator[Result]:
-        if isinstance(statement, s.QueryStatement):
-            yield from self.runner.query(statement)
-        elif isinstance(statement, (s.Insert, s.Update, s.Delete, s.Merge, s.Truncate)):
-            yield from self.runner.change(statement)
-        elif isinstance(statement, s.Execute):
-            yield from self.execute(statement)
-        elif isinstance(statement, (s.Declare, s.DeclareTable, s.SetVariable)):
-            self._variables(statement)
-        elif isinstance(statement, s.SetOption):
-            options.apply(self.session, statement)
-            yield RowCount(None)
-        elif isinstance(statement, s.TransactionControl):
-            yield from self._transaction(statement)
-        elif isinstance(statement, s.Use):
-            self.context.database = self.context.find_database(statement.database).name
-            yield DatabaseChanged(self.context.database)
-        elif isinstance(statement, s.Print):
-            yield Message(0, str(self._text(statement.value)))
-        elif isinstance(statement, s.Raise):
-            yield from self._raise(statement)
-        elif isinstance(statement, s.Jump):
-            status = self.constant(statement.value, types.INT) if statement.value else 0
-            raise _JumpError(statement.kind, int(str(status or 0)))
-        elif isinstance(statement, s.WaitFor):
-            self._wait(statement)
-            yield RowCount(None)
-        elif security.handles(statement):
+        run = self._runners.get(type(statement))
+        if run is not None:
+            yield from run(statement)
+            return
+        if security.handles(statement):
             security.apply(self.session, statement)
-            yield RowCount(None)
         elif ddl.handles(statement):
-            yield from ddl.apply(self.session, statement)
+            ddl.apply(self.session, statement)
         else:
             raise errors.unsupported(type(statement).__name__)
+        self.context.row_count = 0
+        yield RowCount(None)
+
+    def _option(self, statement: s.SetOption) -> Iterator[Result]:
+        options.apply(self.session, statement)
+        yield RowCount(None)
+
+    def _use(self, statement: s.Use) -> Iterator[Result]:
+        self.context.database = self.context.find_database(statement.database).name
+        yield DatabaseChanged(self.context.database)
+
+    def _print(self, statement: s.Print) -> Iterator[Result]:
+        yield Message(0, str(self._text(statement.value)))
+
+    def _jump(self, statement: s.Jump) -> Iterator[Result]:
+        status = self.constant(statement.value, types.INT) if statement.value else 0
+        raise _JumpError(statement.kind, int(str(status or 0)))
 
     # --- control flow --------------------------------------------------------------------------
 
@@ -212,7 +234,7 @@ class Interpreter:
             self.session.rollback()
         yield RowCount(None)
 
-    def _wait(self, statement: s.WaitFor) -> None:
+    def _wait(self, statement: s.WaitFor) -> Iterator[Result]:
         text = str(self._text(statement.delay))
         try:
             hours, minutes, seconds = (*text.split(":"), "0")[:3]
@@ -225,10 +247,11 @@ class Interpreter:
         while (left := end - time.monotonic()) > 0:
             self.session.check_cancelled()
             time.sleep(min(left, 0.05))
+        yield RowCount(None)
 
     # --- variables -----------------------------------------------------------------------------
 
-    def _variables(self, statement: s.Statement) -> None:
+    def _variables(self, statement: s.Statement) -> Iterator[Result]:
         if isinstance(statement, s.Declare):
             key = statement.name.lower()
             if key in self.context.variables:
@@ -245,6 +268,7 @@ class Interpreter:
             create_temporary(self.session, statement.name, statement.definition)
         elif isinstance(statement, s.SetVariable):
             self.set_variable(statement.name, statement.value)
+        yield from ()
 
     def set_variable(self, name: str, node: nodes.Node) -> None:
         """SET @x = …."""
@@ -278,8 +302,8 @@ class Interpreter:
             for i, a in enumerate(statement.arguments)
             if a.output and isinstance(a.value, nodes.Variable)
         }
-        for result in procedures.run(self, statement.procedure, arguments):
-            if isinstance(result, procedures.OutputParameters):
+        for result in registry.run(self, statement.procedure, arguments):
+            if isinstance(result, OutputParameters):
                 self._take_outputs(result, outputs, statement.status)
             else:
                 yield result
@@ -291,7 +315,7 @@ class Interpreter:
         return procedures.Argument(argument.name, bound, output=argument.output)
 
     def _take_outputs(
-        self, result: procedures.OutputParameters, outputs: dict[str, str], status: str | None
+        self, result: OutputParameters, outputs: dict[str, str], status: str | None
     ) -> None:
         if status is not None:
             self.context.variables[status.lower()] = values.integer(result.status)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine import systypes
 from cdc_assets.sandbox.engine.context import Context
-from cdc_assets.sandbox.engine.views import Viewer
+from cdc_assets.sandbox.engine.viewrows import Viewer
 from cdc_assets.sandbox.language import errors, types, values
 from cdc_assets.sandbox.language.tokens import END, TokenStream
 from cdc_assets.sandbox.language.values import Value

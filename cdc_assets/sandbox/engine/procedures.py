@@ -16,7 +16,6 @@ from cdc_assets.sandbox.language.queries import QueryParser
 from cdc_assets.sandbox.language.values import Value
 from cdc_assets.sandbox.results import (
     MAX_LENGTH,
-    OutputParameters,
     Parameter,
     Result,
     SqlError,
@@ -116,32 +115,6 @@ def arguments_of(parameters: Sequence[Parameter]) -> list[Argument]:
     return [Argument(p.name, values.of_python(p.value, p.type), p.output) for p in parameters]
 
 
-def run(
-    interpreter: Interpreter, name: tuple[str, ...], arguments: Sequence[Argument]
-) -> Iterator[Result]:
-    """Run a procedure; raises Msg 2812 for an unknown one."""
-    from cdc_assets.sandbox.engine import adminprocedures, cdcprocedures
-
-    *qualifier, last = (part.lower() for part in name)
-    schema = qualifier[-1] if qualifier else ""
-    if schema == "sandbox":
-        found = adminprocedures.PROCEDURES.get(last)
-    elif schema in ("", "sys", "dbo"):
-        found = {**PROCEDURES, **cdcprocedures.PROCEDURES}.get(last)
-    else:
-        found = None
-    if found is None:
-        raise errors.unknown_procedure(".".join(name))
-    call = Call(interpreter, last, arguments)
-    status = 0
-    for result in found(call):
-        if isinstance(result, OutputParameters):
-            yield result
-            return
-        yield result
-    yield OutputParameters(status)
-
-
 # --- sp_executesql -----------------------------------------------------------------------------
 
 
@@ -191,7 +164,8 @@ def _space_used(call: Call) -> Iterator[Result]:
     if table is None:
         raise SqlError(
             15009,
-            f"The object '{name}' does not exist in database '{call.context.database}' or is invalid "
+            f"The object '{name}' does not exist in database '{call.context.database}' or is "
+            "invalid "
             "for this operation.",
         )
     call.session.prepare_read()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdc_assets.sandbox.engine import cdcfunctions, serverfunctions, views
+from cdc_assets.sandbox.engine import cdcfunctions, serverfunctions, viewrows, views
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.clock import iana
 from cdc_assets.sandbox.engine.context import SERVER_NAME, VERSION, Context
-from cdc_assets.sandbox.engine.dml import relation_of
+from cdc_assets.sandbox.engine.relations import relation_of
 from cdc_assets.sandbox.engine.rows import table as arrow_table
 from cdc_assets.sandbox.language import errors, types, values
 from cdc_assets.sandbox.language.scope import Relation, RelationColumn
@@ -76,7 +76,7 @@ class Resolver:
             described, rows = dynamic
         else:
             described, make = found
-            viewer = views.Viewer(self.context.catalog, self.context.access, database)
+            viewer = viewrows.Viewer(self.context.catalog, self.context.access, database)
             rows = make(viewer)
         registered = f"view_{schema.lower()}_{name.lower()}_{database.id}"
         self.context.connection.register(registered, arrow_table(described, rows))

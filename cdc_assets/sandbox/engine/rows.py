@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import pyarrow as pa
 
 from cdc_assets.sandbox.language import types
+from cdc_assets.sandbox.language.queries import QueryParser
 from cdc_assets.sandbox.results import ResultColumn, ResultSet, SqlType
 
 Described = Sequence[tuple[str, SqlType]]
@@ -34,6 +36,18 @@ def arrow_type(kind: SqlType) -> pa.DataType:
         "date": pa.date32(),
         "datetimeoffset": pa.struct([("ticks", pa.int64()), ("offset_minutes", pa.int16())]),
     }.get(name, pa.string())
+
+
+@lru_cache(maxsize=128)
+def described(text: str) -> Described:
+    """Columns out of text: names and T-SQL types, as in CREATE TABLE."""
+    parser = QueryParser(text)
+    columns = []
+    while True:
+        name = parser.identifier()
+        columns.append((name, parser.type_name()))
+        if not parser.accept(","):
+            return tuple(columns)
 
 
 def table(columns: Described, rows: Sequence[Sequence[object]]) -> pa.Table:

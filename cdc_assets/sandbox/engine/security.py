@@ -140,7 +140,8 @@ def _member(session: EngineSession, work: Work, statement: s.AlterRole) -> None:
 def _no_principal(kind: str, name: str) -> SqlError:
     return SqlError(
         15151,
-        f"Cannot find the {kind} '{name}', because it does not exist or you do not have permission.",
+        f"Cannot find the {kind} '{name}', because it does not exist or you do not have "
+        "permission.",
     )
 
 

@@ -238,7 +238,6 @@ _PLAIN: dict[str, Callable[[Context, Arguments], Value]] = {
     "USER": _user,
     "CURRENT_USER": _user,
     "SESSION_USER": _user,
-    "SCHEMA_NAME": lambda c, a: METADATA["SCHEMA_NAME"](c, a),
     "HOST_NAME": _text("client"),
     "APP_NAME": lambda c, a: values.sysname(c.application),
     "PROGRAM_NAME": lambda c, a: values.sysname(c.application),

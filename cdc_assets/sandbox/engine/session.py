@@ -17,7 +17,8 @@ from cdc_assets.sandbox.engine.resolver import Resolver
 from cdc_assets.sandbox.engine.translate import translate
 from cdc_assets.sandbox.engine.work import Work
 from cdc_assets.sandbox.language import values
-from cdc_assets.sandbox.language.selects import Bound, QueryBinder
+from cdc_assets.sandbox.language.selects import QueryBinder
+from cdc_assets.sandbox.language.sources import Bound
 from cdc_assets.sandbox.results import Parameter, Result, SqlError
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ class EngineSession:
         except BaseException:
             self._abandon()
             raise
+        self.context.changed_catalog = work.catalog
         if own:
             self.finish_work()
 

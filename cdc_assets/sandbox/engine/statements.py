@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cdc_assets.sandbox.engine import entries as e
-from cdc_assets.sandbox.engine import procedures
-from cdc_assets.sandbox.engine.dml import Applied, Changer, relation_of
+from cdc_assets.sandbox.engine.dml import Applied, Changer
 from cdc_assets.sandbox.engine.merge import merge
+from cdc_assets.sandbox.engine.relations import relation_of
 from cdc_assets.sandbox.engine.rows import arrow_type
 from cdc_assets.sandbox.engine.temporary import (
     TemporaryTable,
@@ -22,7 +22,8 @@ from cdc_assets.sandbox.language import errors, nodes, values
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language.convert import convert
 from cdc_assets.sandbox.language.scope import Relation, RelationColumn, Scope, Source
-from cdc_assets.sandbox.language.selects import Bound, Output, QueryBinder
+from cdc_assets.sandbox.language.selects import QueryBinder
+from cdc_assets.sandbox.language.sources import Bound, Output
 from cdc_assets.sandbox.language.values import Value
 from cdc_assets.sandbox.results import Result, ResultSet, RowCount, SqlError
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from cdc_assets.sandbox.engine.interpreter import Interpreter
     from cdc_assets.sandbox.engine.session import EngineSession
 
+Change = s.Insert | s.Update | s.Delete | s.Merge
 _PERMISSIONS = {s.Insert: "INSERT", s.Update: "UPDATE", s.Delete: "DELETE"}
 
 
@@ -93,13 +95,8 @@ class StatementRunner:
         self.context.row_count = count
         return RowCount(None if self.context.options.nocount else count)
 
-    def change(self, statement: s.Statement) -> Iterator[Result]:
-        """INSERT, UPDATE, DELETE, MERGE or TRUNCATE."""
-        if isinstance(statement, s.Truncate):
-            self._truncate(statement)
-            yield RowCount(None)
-            return
-        assert isinstance(statement, (s.Insert, s.Update, s.Delete, s.Merge))
+    def change(self, statement: Change) -> Iterator[Result]:
+        """INSERT, UPDATE, DELETE or MERGE."""
         if isinstance(statement, s.Insert) and isinstance(statement.source, s.Execute):
             yield self._insert_execute(statement, statement.source)
             return
@@ -165,13 +162,12 @@ class StatementRunner:
         return self.table(statement.target)
 
     def _insert(self, changer: Changer, statement: s.Insert) -> Applied:
-        if statement.source is None:
+        if statement.source is None or isinstance(statement.source, s.Execute):
             return changer.insert_defaults()
         if isinstance(statement.source, nodes.Values):
             width = len(statement.source.rows[0])
             columns = changer.insert_columns(statement.columns, width)
             return changer.insert_values(columns, statement.source)
-        assert isinstance(statement.source, nodes.Query)
         columns = changer.insert_columns(statement.columns, None)
         return changer.insert_query(columns, statement.source)
 
@@ -213,7 +209,8 @@ class StatementRunner:
             raise SqlError(8154, f"The table '{wanted[-1]}' is ambiguous.")
         return scope, source, found[0].alias
 
-    def _truncate(self, statement: s.Truncate) -> None:
+    def truncate(self, statement: s.Truncate) -> Iterator[Result]:
+        """TRUNCATE TABLE; raises Msg 4711 for a captured one."""
         table = self.table(statement.target)
         self.context.access.require(table, "ALTER")
         if self.context.catalog.instances_of(table.id):
@@ -230,6 +227,8 @@ class StatementRunner:
                     self.context.store.identities[table.id] = (
                         column.identity[0] - column.identity[1]
                     )
+        self.context.row_count = 0
+        yield RowCount(None)
 
     # --- OUTPUT --------------------------------------------------------------------------------
 
@@ -294,7 +293,7 @@ class StatementRunner:
             identity_insert=False,
         )
 
-    def _change_temporary(self, statement: s.Insert | s.Update | s.Delete | s.Merge) -> int:
+    def _change_temporary(self, statement: Change) -> int:
         """Changes of a table variable: nobody else sees it and nothing is captured."""
         if isinstance(statement, s.Merge):
             raise errors.unsupported("MERGE into a temporary table")
@@ -322,8 +321,6 @@ class StatementRunner:
         for result in self.interpreter.execute(execute):
             if isinstance(result, ResultSet):
                 collected.append((result, _collect(result)))
-            elif isinstance(result, procedures.OutputParameters):
-                continue
         total = 0
         for result, rows in collected:
             kinds = [column.type for column in result.columns]

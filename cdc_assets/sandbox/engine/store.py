@@ -30,7 +30,7 @@ _TABLES = (
     catalogs.CREATE,
     # Commits that touched captured tables and that capture has not moved yet.
     "CREATE TABLE IF NOT EXISTS catalog.commits(database INTEGER, lsn BLOB, prefix VARCHAR, "
-    "base BIGINT, tran BIGINT, begun BIGINT, ended BIGINT)",
+    "base BIGINT, tran BIGINT, begun BIGINT, ended BIGINT, instances VARCHAR)",
     # The oldest LSN each change table holds; cleanup moves it before it deletes rows.
     "CREATE TABLE IF NOT EXISTS catalog.watermarks(instance INTEGER, start_lsn BLOB)",
 )

@@ -12,7 +12,7 @@ from cdc_assets.sandbox.engine.store import Store
 from cdc_assets.sandbox.engine.work import Work
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language import types
-from cdc_assets.sandbox.language.selects import Bound
+from cdc_assets.sandbox.language.sources import Bound
 from cdc_assets.sandbox.results import SqlError
 
 if TYPE_CHECKING:

@@ -35,6 +35,7 @@ class Work:
         self._taken: list[tuple[e.Table, e.Key, pa.Table]] = []
         self._sequence: defaultdict[int, int] = defaultdict(int)
         self._commands: defaultdict[int, int] = defaultdict(int)
+        self._touched: defaultdict[int, set[int]] = defaultdict(set)
         self.open = True
         connection.execute("BEGIN")
         # DuckDB takes the snapshot at the first read: take it here, where it belongs.
@@ -74,6 +75,7 @@ class Work:
     def command(self, instance: e.Instance) -> int:
         """The number of this statement among those that changed rows of an instance."""
         self._commands[instance.table] += 1
+        self._touched[instance.database].add(instance.table)
         return self._commands[instance.table]
 
     # --- the end -------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ class Work:
         for database in changed:
             position = self.store.next_lsn(database, self._sequence[database])
             self.connection.execute(
-                "INSERT INTO catalog.commits VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO catalog.commits VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     database,
                     to_bytes(position.lsn),
@@ -125,6 +127,7 @@ class Work:
                     self.id,
                     as_datetime(self.begun),
                     self.store.clock.datetime(),
+                    ",".join(str(number) for number in self._touched[database]),
                 ],
             )
         return changed

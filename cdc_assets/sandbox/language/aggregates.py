@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cdc_assets.sandbox.language import collation, errors, types
 from cdc_assets.sandbox.language.convert import convert
-from cdc_assets.sandbox.language.values import Value, raising
+from cdc_assets.sandbox.language.values import Value, raising, try_cast
 from cdc_assets.sandbox.results import MAX_LENGTH, SqlError, SqlType
 
 AGGREGATES = frozenset(
@@ -97,10 +97,7 @@ def _sum(operand: Value, mark: str) -> Value:
         8115, f"Arithmetic overflow error converting expression to data type {kind.name}."
     )
     text = f"sum({mark}{operand.sql})\x03"
-    return Value(
-        f"CASE WHEN {text} IS NULL THEN NULL ELSE coalesce(TRY_CAST({text} AS {name}), {failure}) END",
-        kind,
-    )
+    return Value(try_cast(text, name, failure), kind)
 
 
 def _average(operand: Value, mark: str) -> Value:
@@ -120,14 +117,8 @@ def _average(operand: Value, mark: str) -> Value:
     out = 4 if kind == types.MONEY else max(6, scale)
     # Whole units of the result's scale, divided as integers: decimals divide inexactly in DuckDB.
     wide = convert(operand, types.decimal(38, scale)).sql
-    total = f"CAST(replace(CAST(sum({mark}{wide})\x03 AS VARCHAR), '.', '') AS HUGEINT)"
-    quotient = f"({total} * {10 ** (out - scale)} // nullif({count}, 0))"
-    digits = f"lpad(CAST(abs({quotient}) AS VARCHAR), CAST(greatest({out + 1}, length(CAST(abs({quotient}) AS VARCHAR))) AS INTEGER), '0')"
-    text = (
-        f"CASE WHEN {quotient} < 0 THEN '-' ELSE '' END || left({digits}, CAST(length({digits}) - {out} AS INTEGER))"
-        f" || '.' || right({digits}, {out})"
-    )
-    return Value(f"CAST({text} AS {types.physical(kind)})", kind)
+    quotient = f"(unscaled(sum({mark}{wide})\x03) * {10 ** (out - scale)} // nullif({count}, 0))"
+    return Value(f"CAST(pointed({quotient}, {out}) AS {types.physical(kind)})", kind)
 
 
 def _string_agg(arguments: Sequence[Value]) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdc_assets.sandbox.language import errors, types
 from cdc_assets.sandbox.language.convert import convert
-from cdc_assets.sandbox.language.values import TICKS_PER_DAY, Value, raising
+from cdc_assets.sandbox.language.values import TICKS_PER_DAY, Value, raising, try_cast
 from cdc_assets.sandbox.results import MAX_LENGTH, SqlError, SqlType
 
 _NAMES = {
@@ -93,7 +93,9 @@ def _numeric(op: str, left: Value, right: Value) -> tuple[Value, Value]:
         return convert(left, types.INT), convert(right, types.INT)
     converted = []
     for own, other in ((left, right), (right, left)):
-        if own.untyped_null or (own.type.name in types.STRINGS | types.BINARIES and other.type.name in types.NUMBERS):
+        if own.untyped_null or (
+            own.type.name in types.STRINGS | types.BINARIES and other.type.name in types.NUMBERS
+        ):
             converted.append(convert(own, other.type))
         elif own.type.name in types.NUMBERS:
             converted.append(own)
@@ -131,14 +133,15 @@ def _integer(op: str, left: Value, right: Value, kind: SqlType) -> Value:
         8115, f"Arithmetic overflow error converting expression to data type {kind.name}."
     )
     target = types.physical(kind)
-    checked = f"CASE WHEN {sql} IS NULL THEN NULL ELSE coalesce(TRY_CAST({sql} AS {target}), {failure}) END"
+    checked = try_cast(sql, target, failure)
     return Value(checked, kind, nullable)
 
 
 def _guarded(right: Value, sql: str) -> str:
     if right.is_constant and right.constant not in (0, None):
         return sql
-    return f"CASE WHEN {right.sql} = 0 THEN {raising(8134, 'Divide by zero error encountered.')} ELSE {sql} END"
+    failure = raising(8134, "Divide by zero error encountered.")
+    return f"CASE WHEN {right.sql} = 0 THEN {failure} ELSE {sql} END"
 
 
 def _float(op: str, left: Value, right: Value, kind: SqlType) -> Value:
@@ -218,15 +221,26 @@ def _decimal(op: str, left: Value, right: Value) -> Value:
         sql = f"(CAST({a} AS {wide}) {op} CAST({b} AS {wide}))"
     elif op == "*":
         if (one.precision or 0) + (two.precision or 0) > 38:
-            raise errors.unsupported("A product of decimals of more than 38 digits together")
-        sql = f"({a} * {b})"
+            sql = _long_product(a, b, one, two, kind)
+        else:
+            sql = f"({a} * {b})"
     else:
         sql = _quotient(a, b, one, two, kind)
     if op in "/%":
         sql = _guarded(right, sql)
     failure = raising(8115, "Arithmetic overflow error converting numeric to data type numeric.")
-    checked = f"CASE WHEN {sql} IS NULL THEN NULL ELSE coalesce(TRY_CAST({sql} AS {target}), {failure}) END"
+    checked = try_cast(sql, target, failure)
     return Value(checked, kind, left.nullable or right.nullable)
+
+
+def _long_product(a: str, b: str, one: SqlType, two: SqlType, kind: SqlType) -> str:
+    """Decimals of many digits multiplied: as whole numbers, rounded to the result's scale."""
+    surplus = (one.scale or 0) + (two.scale or 0) - (kind.scale or 0)
+    product = f"(unscaled({a}) * unscaled({b}))"
+    if surplus:
+        unit = f"CAST('{10**surplus}' AS HUGEINT)"
+        product = f"(({product} + sign({product}) * ({unit} // 2)) // {unit})"
+    return f"CAST(pointed({product}, {kind.scale or 0}) AS DECIMAL(38,{kind.scale or 0}))"
 
 
 def _quotient(a: str, b: str, one: SqlType, two: SqlType, kind: SqlType) -> str:
@@ -236,21 +250,7 @@ def _quotient(a: str, b: str, one: SqlType, two: SqlType, kind: SqlType) -> str:
     digits = (one.precision or 0) + max(shift, 0)
     if digits > 38 or shift < 0:
         raise errors.unsupported("A quotient of decimals of more than 38 digits")
-    whole_a = f"CAST({a} * {10**s1} AS HUGEINT)" if s1 else f"CAST({a} AS HUGEINT)"
-    if s1:
-        whole_a = f"CAST(replace(CAST({a} AS VARCHAR), '.', '') AS HUGEINT)"
-    whole_b = (
-        f"CAST(replace(CAST({b} AS VARCHAR), '.', '') AS HUGEINT)"
-        if s2
-        else f"CAST({b} AS HUGEINT)"
-    )
-    quotient = f"({whole_a} * CAST('{10**shift}' AS HUGEINT) // {whole_b})"
+    quotient = f"(unscaled({a}) * CAST('{10**shift}' AS HUGEINT) // unscaled({b}))"
     if scale == 0:
         return quotient
-    # The digits with a point put in make a decimal without rounding.
-    text = f"CAST(abs({quotient}) AS VARCHAR)"
-    padded = f"lpad({text}, CAST(greatest({scale + 1}, length({text})) AS INTEGER), '0')"
-    return (
-        f"CAST(CASE WHEN {quotient} < 0 THEN '-' ELSE '' END || left({padded}, "
-        f"length({padded}) - {scale}) || '.' || right({padded}, {scale}) AS DECIMAL(38,{scale}))"
-    )
+    return f"CAST(pointed({quotient}, {scale}) AS DECIMAL(38,{scale}))"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -99,9 +99,12 @@ class ExpressionBinder:
         if target.name in types.STRINGS:
             own = operand.type.collation if operand.type.name in types.STRINGS else None
             target = replace(target, collation=own or self.default_collation)
-        result = convert(operand, target, style)
         if node.attempt:
-            result = Value(f"TRY({result.sql})", target, True)
+            with values.quietly():
+                quiet = convert(operand, target, style)
+            result = Value(f"TRY({quiet.sql})", target, True)
+        else:
+            result = convert(operand, target, style)
         return fold(result, operand)
 
     def _case(self, node: nodes.Case, scope: Scope) -> Value:
@@ -294,9 +297,8 @@ class ExpressionBinder:
         return fold(convert(value, kind), value)
 
 
-def _key(make: object, value: Value, kind: SqlType) -> str:
+def _key(make: Callable[[str, SqlType], str], value: Value, kind: SqlType) -> str:
     """A comparison key, computed now for a constant."""
-    assert callable(make)
     keyed = Value(make(value.sql, kind), replace(value.type, length=MAX_LENGTH), value.nullable)
     if kind.name in types.STRINGS and value.is_constant:
         return fold(keyed, value).sql

@@ -28,10 +28,8 @@ def checked(name: str) -> str:
         raise errors.unsupported(f"The collation {name}")
     if "UTF8" in name.upper():
         raise errors.unsupported(f"The collation {name}")
-    parts = [p if p.isdigit() else p for p in name.split("_")]
-    return "_".join(
-        {"latin1": "Latin1", "general": "General"}.get(p.lower(), p.upper()) for p in parts
-    )
+    spelled = {"latin1": "Latin1", "general": "General"}
+    return "_".join(spelled.get(part.lower(), part.upper()) for part in name.split("_"))
 
 
 def is_binary(kind: SqlType) -> bool:
@@ -77,5 +75,6 @@ def check_comparable(kind: SqlType) -> None:
     if kind.name == "xml":
         raise SqlError(
             305,
-            "The XML data type cannot be compared or sorted, except when using the IS NULL operator.",
+            "The XML data type cannot be compared or sorted, except when using the IS NULL "
+            "operator.",
         )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from cdc_assets.sandbox.language import errors, types
+from cdc_assets.sandbox.language.binaries import to_binary, to_guid
 from cdc_assets.sandbox.language.format import to_text
+from cdc_assets.sandbox.language.numbers import to_number
 from cdc_assets.sandbox.language.values import TICKS_PER_DAY, Value, raising, raising_with
 from cdc_assets.sandbox.results import MAX_LENGTH, SqlError, SqlType
 
-_NUMERIC = r"^\s*[+-]?(\d+\.?\d*|\.\d+)\s*$"
-_WHOLE = r"^\s*[+-]?\s*\d*\s*$"
-_GUID = r"^\{?[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\}?"
 _DAY_1900 = 693595
 _MIN_DATETIME = 552877 * TICKS_PER_DAY  # 1753-01-01
 
@@ -92,11 +91,11 @@ def _convert(sql: str, source: SqlType, target: SqlType, style: int | None) -> s
     if name in types.STRINGS or name == "xml":
         return _fit_text(to_text(sql, source, target, style), source, target)
     if name in types.NUMBERS:
-        return _to_number(sql, source, target)
+        return to_number(sql, source, target)
     if name in types.BINARIES:
-        return _to_binary(sql, source, target, style or 0)
+        return to_binary(sql, source, target, style or 0)
     if name == "uniqueidentifier":
-        return _to_guid(sql, source)
+        return to_guid(sql, source)
     return _to_time(sql, source, target)
 
 
@@ -122,207 +121,6 @@ def _fit_text(sql: str, source: SqlType, target: SqlType) -> str:
     return f"rpad({sql}, {length}, ' ')" if fixed else sql
 
 
-# --- numbers -----------------------------------------------------------------------------------
-
-
-def _to_number(sql: str, source: SqlType, target: SqlType) -> str:
-    kind = types.physical(target)
-    if source.name in types.STRINGS:
-        return _text_to_number(sql, source, target)
-    if target.name == "bit":
-        if source.name in types.NUMBERS:
-            return f"({sql} <> 0)" if source.name != "bit" else sql
-        raise errors.explicit_conversion(source.name, target.name)
-    if source.name in ("datetime", "smalldatetime") and target.name in types.FLOATS:
-        return f"CAST(({sql} - {_DAY_1900 * TICKS_PER_DAY}) / {TICKS_PER_DAY}.0 AS {kind})"
-    if source.name in types.BINARIES and target.name in types.INTEGERS:
-        return _binary_to_integer(sql, target)
-    if source.name not in types.NUMBERS:
-        raise errors.explicit_conversion(source.name, target.name)
-    if target.name in types.INTEGERS and source.name in types.DECIMALS | types.FLOATS:
-        return _checked_cast(f"trunc({sql})", source, target)
-    if source.name == "bit" and target.name in types.DECIMALS | types.MONEYS:
-        return f"CAST(CAST({sql} AS INTEGER) AS {kind})"
-    return _checked_cast(sql, source, target)
-
-
-def _checked_cast(sql: str, source: SqlType, target: SqlType) -> str:
-    kind = types.physical(target)
-    if not _may_overflow(source, target):
-        return f"CAST({sql} AS {kind})"
-    if target.name in ("tinyint", "smallint"):
-        failure = raising_with(
-            220, f"Arithmetic overflow error for data type {target.name}, value = ", sql, "."
-        )
-    else:
-        failure = raising(
-            8115,
-            f"Arithmetic overflow error converting {_error_name(source)} to data type "
-            f"{_error_name(target)}.",
-        )
-    return (
-        f"CASE WHEN {sql} IS NULL THEN NULL ELSE coalesce(TRY_CAST({sql} AS {kind}), {failure}) END"
-    )
-
-
-def _error_name(kind: SqlType) -> str:
-    return "numeric" if kind.name in types.DECIMALS else kind.name
-
-
-def _may_overflow(source: SqlType, target: SqlType) -> bool:
-    if target.name in types.FLOATS:
-        return source.name == "float" and target.name == "real"
-    if source.name in types.FLOATS:
-        return True
-    if source.name in types.INTEGERS and target.name in types.INTEGERS:
-        order = ("bit", "tinyint", "smallint", "int", "bigint")
-        return order.index(source.name) > order.index(target.name)
-    before, after = types.as_decimal(source), types.as_decimal(target)
-    if target.name in types.INTEGERS:
-        return True
-    whole = (before.precision or 0) - (before.scale or 0)
-    room = (after.precision or 0) - (after.scale or 0)
-    # Rounding may carry into one more digit.
-    return whole + ((before.scale or 0) > (after.scale or 0)) > room
-
-
-def _text_to_number(sql: str, source: SqlType, target: SqlType) -> str:
-    kind = types.physical(target)
-    name = target.name
-    if name in types.INTEGERS - {"bit"}:
-        failure = raising_with(
-            245,
-            f"Conversion failed when converting the {source.name} value '",
-            sql,
-            f"' to data type {name}.",
-        )
-        overflow = raising_with(
-            248 if name == "int" else 8114,
-            f"The conversion of the {source.name} value '",
-            sql,
-            f"' overflowed an {name} column.",
-        )
-        cleaned = f"replace(trim({sql}), ' ', '')"
-        return (
-            f"CASE WHEN {sql} IS NULL THEN NULL WHEN trim({sql}) = '' THEN CAST(0 AS {kind}) "
-            f"WHEN NOT regexp_matches({sql}, '{_WHOLE}') THEN {failure} "
-            f"ELSE coalesce(TRY_CAST({cleaned} AS {kind}), {overflow}) END"
-        )
-    if name == "bit":
-        failure = raising_with(
-            245,
-            f"Conversion failed when converting the {source.name} value '",
-            sql,
-            "' to data type bit.",
-        )
-        return (
-            f"CASE WHEN {sql} IS NULL THEN NULL WHEN lower(trim({sql})) = 'true' THEN TRUE "
-            f"WHEN lower(trim({sql})) = 'false' OR trim({sql}) = '' THEN FALSE "
-            f"ELSE coalesce(TRY_CAST(trim({sql}) AS BIGINT) <> 0, {failure}) END"
-        )
-    failure = raising(8114, f"Error converting data type {source.name} to {_error_name(target)}.")
-    if name in types.FLOATS:
-        test = (
-            f"NOT regexp_matches({sql}, '^\\s*[+-]?(\\d+\\.?\\d*|\\.\\d+)([eEdD][+-]?\\d+)?\\s*$')"
-        )
-    else:
-        test = f"NOT regexp_matches({sql}, '{_NUMERIC}')"
-    return (
-        f"CASE WHEN {sql} IS NULL THEN NULL WHEN {test} THEN {failure} "
-        f"ELSE coalesce(TRY_CAST(trim({sql}) AS {kind}), "
-        f"{raising(8115, f'Arithmetic overflow error converting {source.name} to data type {_error_name(target)}.')}) END"
-    )
-
-
-def _binary_to_integer(sql: str, target: SqlType) -> str:
-    digits = {"tinyint": 2, "smallint": 4, "int": 8, "bigint": 16}.get(target.name)
-    if digits is None:
-        raise errors.explicit_conversion("varbinary", target.name)
-    bits = digits * 4
-    whole = f"CAST('0x' || right('{'0' * digits}' || hex({sql}), {digits}) AS HUGEINT)"
-    kind = types.physical(target)
-    if target.name == "tinyint":
-        return f"CAST({whole} AS {kind})"
-    limit, wrap = 1 << (bits - 1), 1 << bits
-    return f"CAST(CASE WHEN {whole} >= {limit} THEN {whole} - {wrap} ELSE {whole} END AS {kind})"
-
-
-# --- binaries and identifiers ------------------------------------------------------------------
-
-
-def _to_binary(sql: str, source: SqlType, target: SqlType, style: int) -> str:
-    if source.name in types.BINARIES:
-        digits = f"hex({sql})"
-    elif source.name in types.STRINGS and style in (1, 2):
-        bare = f"substr({sql}, 3)" if style == 1 else sql
-        pattern = "^0[xX]([0-9a-fA-F]{2})*$" if style == 1 else "^([0-9a-fA-F]{2})*$"
-        failure = raising(8114, f"Error converting data type {source.name} to {target.name}.")
-        digits = (
-            f"CASE WHEN {sql} IS NULL THEN NULL WHEN regexp_matches({sql}, '{pattern}') "
-            f"THEN {bare} ELSE {failure} END"
-        )
-    elif source.name in types.NARROW:
-        # One byte per character, as code page 1252 has it, holds for what ASCII covers.
-        failure = raising(40515, "Non-ASCII varchar to binary is not supported by the sandbox.")
-        digits = (
-            f"CASE WHEN strlen({sql}) = length({sql}) THEN hex(encode({sql})) ELSE {failure} END"
-        )
-    elif source.name in types.INTEGERS:
-        size = {"bit": 2, "tinyint": 2, "smallint": 4, "int": 8, "bigint": 16}[source.name]
-        number = f"CAST({sql} AS HUGEINT)"
-        wrapped = f"CASE WHEN {number} < 0 THEN {number} + {1 << (size * 4)} ELSE {number} END"
-        width = size if target.length == MAX_LENGTH else 2 * (target.length or 0)
-        padded = f"lpad(to_hex(CAST({wrapped} AS HUGEINT)), {max(size, width)}, '0')"
-        digits = f"right({padded}, {width})" if target.name == "binary" else padded
-    elif source.name == "uniqueidentifier":
-        s = sql
-        digits = (
-            f"concat({s}[7:8],{s}[5:6],{s}[3:4],{s}[1:2],{s}[12:13],{s}[10:11],{s}[17:18],"
-            f"{s}[15:16],{s}[20:23],{s}[25:36])"
-        )
-        digits = f"CASE WHEN {s} IS NULL THEN NULL ELSE {digits} END"
-    else:
-        raise errors.explicit_conversion(source.name, target.name)
-    return _fit_binary(digits, sql, source, target)
-
-
-def _fit_binary(digits: str, sql: str, source: SqlType, target: SqlType) -> str:
-    if target.name not in ("binary", "varbinary"):
-        if source.name in types.BINARIES:
-            return sql
-        return f"unhex({digits})"
-    length = target.length
-    known = source.length if source.name in types.BINARIES else None
-    if length == MAX_LENGTH or (
-        target.name == "varbinary" and known and 0 < known <= (length or 0)
-    ):
-        return sql if source.name in types.BINARIES else f"unhex({digits})"
-    cut = f"left({digits}, {2 * (length or 0)})"
-    if target.name == "binary":
-        cut = f"rpad({cut}, {2 * (length or 0)}, '0')"
-    return f"unhex({cut})"
-
-
-def _to_guid(sql: str, source: SqlType) -> str:
-    if source.name in types.STRINGS:
-        failure = raising(
-            8169, "Conversion failed when converting from a character string to uniqueidentifier."
-        )
-        return (
-            f"CASE WHEN {sql} IS NULL THEN NULL WHEN regexp_matches({sql}, '{_GUID}') "
-            f"THEN upper(left(ltrim({sql}, '{{'), 36)) ELSE {failure} END"
-        )
-    if source.name in types.BINARIES:
-        h = f"hex({sql})"
-        return (
-            f"CASE WHEN {sql} IS NULL THEN NULL ELSE concat({h}[7:8],{h}[5:6],{h}[3:4],{h}[1:2],"
-            f"'-',{h}[11:12],{h}[9:10],'-',{h}[15:16],{h}[13:14],'-',{h}[17:20],'-',{h}[21:32]) END"
-        )
-    if source.name == "uniqueidentifier":
-        return sql
-    raise errors.explicit_conversion(source.name, "uniqueidentifier")
-
-
 # --- times -------------------------------------------------------------------------------------
 
 
@@ -336,7 +134,7 @@ def _to_time(sql: str, source: SqlType, target: SqlType) -> str:
     if target.name == "datetimeoffset":
         return _to_offset(sql, source, target)
     if source.name == "datetimeoffset":
-        sql = f"(({sql}).ticks + ({sql}).offset_minutes * 600000000)"
+        sql = f"(({sql}).ticks + ({sql}).offset_minutes::BIGINT * 600000000)"
     if target.name == "date":
         if source.name == "time":
             raise errors.explicit_conversion("time", "date")
@@ -399,7 +197,7 @@ def _text_to_time(sql: str, source: SqlType, target: SqlType) -> str:
         offset = f"parts_offset(date_parts({sql}))"
         local = _rounded(f"text_ticks({sql})", full, target)
         parsed = (
-            f"{{'ticks': CAST({local} - {offset} * 600000000 AS BIGINT), "
+            f"{{'ticks': CAST({local} - CAST({offset} AS BIGINT) * 600000000 AS BIGINT), "
             f"'offset_minutes': CAST({offset} AS SMALLINT)}}"
         )
         return (
@@ -418,7 +216,8 @@ def _to_offset(sql: str, source: SqlType, target: SqlType) -> str:
         if types.fractional_digits(source) <= (target.scale or 0):
             return sql
         return (
-            f"CASE WHEN {sql} IS NULL THEN NULL ELSE {{'ticks': round_ticks(({sql}).ticks, {unit}), "
+            f"CASE WHEN {sql} IS NULL THEN NULL ELSE "
+            f"{{'ticks': round_ticks(({sql}).ticks, {unit}), "
             f"'offset_minutes': ({sql}).offset_minutes}} END"
         )
     local = _to_time(sql, source, SqlType("datetime2", scale=target.scale))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdc_assets.sandbox.language import errors, nodes, types
 from cdc_assets.sandbox.language.convert import convert
-from cdc_assets.sandbox.language.values import MAX_TICKS, TICKS_PER_DAY, Value, raising
+from cdc_assets.sandbox.language.values import MAX_TICKS, TICKS_PER_DAY, Value, raising, try_cast
 from cdc_assets.sandbox.results import SqlError, SqlType
 
 NAMES = frozenset(
@@ -97,6 +97,9 @@ def date_function(name: str, part: str, arguments: list[Value]) -> Value:
         return _difference(part, arguments[0], arguments[1], big=name.endswith("BIG"))
     if name in ("SWITCHOFFSET", "TODATETIMEOFFSET"):
         return _offset(name, arguments[0], arguments[1])
+    if name == "EOMONTH":
+        day = convert(_timed(arguments[0]), types.DATE)
+        return day.derived(f"last_day({day.sql})")
     raise errors.unsupported(name)
 
 
@@ -116,7 +119,7 @@ def local_ticks(value: Value) -> str:
     if value.type.name == "date":
         return f"date_ticks({value.sql})"
     if value.type.name == "datetimeoffset":
-        return f"(({value.sql}).ticks + ({value.sql}).offset_minutes * 600000000)"
+        return f"(({value.sql}).ticks + ({value.sql}).offset_minutes::BIGINT * 600000000)"
     return value.sql
 
 
@@ -204,10 +207,7 @@ def _difference(part: str, start: Value, end: Value, *, big: bool) -> Value:
         "date/time instances is too large.",
     )
     target = types.physical(kind)
-    return Value(
-        f"CASE WHEN ({sql}) IS NULL THEN NULL ELSE coalesce(TRY_CAST({sql} AS {target}), {failure}) END",
-        kind,
-    )
+    return Value(try_cast(f"({sql})", target, failure), kind)
 
 
 def _offset(name: str, argument: Value, zone: Value) -> Value:
@@ -221,7 +221,7 @@ def _offset(name: str, argument: Value, zone: Value) -> Value:
     if name == "SWITCHOFFSET":
         utc = f"({convert(value, target).sql}).ticks"
     else:
-        utc = f"({local_ticks(value)} - ({minutes}) * 600000000)"
+        utc = f"({local_ticks(value)} - CAST({minutes} AS BIGINT) * 600000000)"
     return value.derived(
         f"CASE WHEN {value.sql} IS NULL OR ({minutes}) IS NULL THEN NULL ELSE {{'ticks': "
         f"CAST({utc} AS BIGINT), 'offset_minutes': CAST({minutes} AS SMALLINT)}} END",

@@ -6,6 +6,7 @@ from cdc_assets.sandbox.language import errors
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language import tokens as t
 from cdc_assets.sandbox.language.queries import QueryParser
+from cdc_assets.sandbox.results import SqlError
 
 
 class DefinitionParser(QueryParser):
@@ -25,7 +26,7 @@ class DefinitionParser(QueryParser):
             return self._drop()
         return self._grant("GRANT" if kind == "GRANT" else "DENY" if kind == "DENY" else "REVOKE")
 
-    def _unsupported(self, verb: str) -> errors.SqlError:
+    def _unsupported(self, verb: str) -> SqlError:
         return errors.unsupported(f"{verb} {self.token.text.upper()}")
 
     # --- CREATE --------------------------------------------------------------------------------
@@ -37,10 +38,10 @@ class DefinitionParser(QueryParser):
             self._storage()
             return s.CreateTable(name, definition)
         if self.accept("SCHEMA"):
-            name = self.identifier()
+            schema = self.identifier()
             if self.accept("AUTHORIZATION"):
                 self.identifier()
-            return s.CreateSchema(name)
+            return s.CreateSchema(schema)
         if self.accept("DATABASE"):
             database = self.identifier()
             collation = self.identifier() if self.accept("COLLATE") else None

@@ -166,7 +166,7 @@ class ExpressionParser(TokenStream):
                 node = nodes.Collate(node, self.identifier())
             elif self.at_phrase("AT", "TIME", "ZONE"):
                 self.index += 3
-                node = nodes.AtTimeZone(node, self._postfix(self._primary()))
+                node = nodes.AtTimeZone(node, self._primary())
             else:
                 return node
 
@@ -191,7 +191,7 @@ class ExpressionParser(TokenStream):
         if self.at(*_BARE) and self.ahead().upper != "(":
             return nodes.Call((self.advance().upper,), ())
         if self.at(*_FUNCTION_KEYWORDS) and self.ahead().upper == "(":
-            return self._call((self.advance().value,))
+            return self.call((self.advance().value,))
         return self._name()
 
     def _parenthesized(self) -> nodes.Node:
@@ -211,7 +211,7 @@ class ExpressionParser(TokenStream):
         if self.at("("):
             if len(parts) == 1 and parts[0].upper() == "IIF":
                 return self._iif()
-            return self._call(tuple(parts))
+            return self.call(tuple(parts))
         return nodes.Column(tuple(parts))
 
     def _iif(self) -> nodes.Node:
@@ -224,7 +224,8 @@ class ExpressionParser(TokenStream):
         self.expect(")")
         return nodes.Case(None, ((test, then),), otherwise)
 
-    def _call(self, name: tuple[str, ...]) -> nodes.Node:
+    def call(self, name: tuple[str, ...]) -> nodes.Call:
+        """The arguments of a call, and its OVER."""
         self.expect("(")
         distinct = bool(self.accept("DISTINCT"))
         self.accept("ALL")

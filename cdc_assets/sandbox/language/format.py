@@ -55,6 +55,12 @@ def _binary(sql: str, target: SqlType, style: int) -> str:
     raise errors.unsupported(f"CONVERT of binary to {target.name} with style {style}")
 
 
+_DATES = {
+    112: "replace({date}, '-', '')",
+    12: "substr(replace({date}, '-', ''), 3)",
+    102: "replace({date}, '-', '.')",
+    111: "replace({date}, '-', '/')",
+}
 _CLOCKS = {8: 0, 24: 0, 108: 0, 14: 3, 114: 3}
 
 
@@ -68,15 +74,11 @@ def _time(sql: str, source: SqlType, style: int | None) -> str:
     date = f"CAST(ticks_date({ticks}) AS VARCHAR)"
     if style is None:
         style = {"date": 23, "datetime": 0, "smalldatetime": 0}.get(source.name, 121)
+    short = _DATES.get(style)
+    if short is not None:
+        return short.format(date=date)
     if style == 23 or (source.name == "date" and style in (20, 21, 25, 120, 121, 126)):
         return date
-    if style in (112, 12):
-        compact = f"replace({date}, '-', '')"
-        return compact if style == 112 else f"substr({compact}, 3)"
-    if style == 102:
-        return f"replace({date}, '-', '.')"
-    if style == 111:
-        return f"replace({date}, '-', '/')"
     if source.name == "datetime":
         # A datetime shows whole milliseconds: round what 1/300 s leaves behind them.
         ticks = f"(({ticks} + 5000) // 10000 * 10000)"
@@ -119,7 +121,7 @@ def _american(ticks: str) -> str:
 
 
 def _offset(sql: str, digits: int, style: int | None) -> str:
-    local = f"(({sql}).ticks + ({sql}).offset_minutes * 600000000)"
+    local = f"(({sql}).ticks + ({sql}).offset_minutes::BIGINT * 600000000)"
     zone = f"offset_text(({sql}).offset_minutes)"
     if style in (None, 0, 121, 21, 25):
         return f"ticks_text({local}, {digits}, ' ') || ' ' || {zone}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from cdc_assets.sandbox.language import collation, errors, types
 from cdc_assets.sandbox.language.arithmetic import concatenate
@@ -164,13 +165,9 @@ def _charindex(args: Arguments) -> Value:
 def _concat(args: Arguments) -> Value:
     if len(args) < 2:
         raise errors.argument_count("concat", "2 to 254")
-    result = None
-    for arg in args:
-        value = text(arg)
-        value = Value(f"coalesce({value.sql}, '')", value.type, False)
-        result = value if result is None else concatenate(result, value)
-    assert result is not None
-    return result
+    parts = [text(arg) for arg in args]
+    filled = [Value(f"coalesce({part.sql}, '')", part.type, False) for part in parts]
+    return reduce(concatenate, filled)
 
 
 def _coalesce(args: Arguments) -> Value:

@@ -8,6 +8,8 @@ from cdc_assets.sandbox.language.values import MAX_TICKS, TICKS_PER_DAY, raising
 # collations have it; the accent decides only between otherwise equal strings.
 _BEHIND = "[\\]^`{|}~"
 _BEFORE = "".join(chr(code) for code in range(0x0E, 0x0E + len(_BEHIND)))
+# What code page 1252 has above Latin-1's controls.
+_CP1252 = bytes(range(0x80, 0xA0)).decode("cp1252", "ignore")
 _DATE = r"(\d{4})-?(\d{1,2})-?(\d{1,2})"
 _CLOCK = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.:](\d{1,7})\d*)?)?"
 _ZONE = r"(Z|[+-]\d{2}:\d{2})"
@@ -24,7 +26,14 @@ MACROS: dict[str, str] = {
     "utf16_length(x)": "CASE WHEN strlen(x) = length(x) THEN length(x) ELSE length(x) + "
     "length(regexp_replace(x, '[^\\x{10000}-\\x{10FFFF}]', '', 'g')) END",
     "narrow(x)": "CASE WHEN strlen(x) = length(x) THEN x ELSE regexp_replace(x, "
-    "'[^\\x{00}-\\x{7F}\\x{A0}-\\x{FF}€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]', '?', 'g') END",
+    "'[^\\x{00}-\\x{7F}\\x{A0}-\\x{FF}" + _CP1252 + "]', '?', 'g') END",
+    "unscaled(x)": "CAST(replace(CAST(x AS VARCHAR), '.', '') AS HUGEINT)",
+    "digits_of(q, n)": "lpad(CAST(abs(q) AS VARCHAR), "
+    "CAST(greatest(n + 1, length(CAST(abs(q) AS VARCHAR))) AS INTEGER), '0')",
+    "pointed(q, n)": "CASE WHEN n = 0 THEN CAST(q AS VARCHAR) ELSE "
+    "CASE WHEN q < 0 THEN '-' ELSE '' END "
+    "|| left(digits_of(q, n), CAST(length(digits_of(q, n)) - n AS INTEGER)) || '.' "
+    "|| right(digits_of(q, n), n) END",
     "days_of(d)": "CAST(d - DATE '0001-01-01' AS BIGINT)",
     "date_ticks(d)": f"days_of(d) * {TICKS_PER_DAY}",
     "ticks_date(t)": f"DATE '0001-01-01' + CAST(t // {TICKS_PER_DAY} AS INTEGER)",
@@ -46,7 +55,8 @@ MACROS: dict[str, str] = {
     "OR number_or_zero(p.s) > 59 THEN NULL ELSE "
     "(number_or_zero(p.h) * 3600 + number_or_zero(p.mi) * 60 + number_or_zero(p.s)) * 10000000 "
     "+ number_or_zero(CASE WHEN p.f = '' THEN '' ELSE rpad(p.f, 7, '0') END) END",
-    "parts_date(p)": "TRY(make_date(CAST(p.y AS BIGINT), CAST(p.mo AS BIGINT), CAST(p.d AS BIGINT)))",
+    "parts_date(p)": "TRY(make_date(CAST(p.y AS BIGINT), CAST(p.mo AS BIGINT), "
+    "CAST(p.d AS BIGINT)))",
     "parts_ticks(p)": "CASE WHEN p.y = '' THEN NULL ELSE date_ticks(parts_date(p)) "
     "+ parts_clock(p) END",
     "parts_offset(p)": "CASE WHEN p.z IN ('', 'Z') THEN 0 ELSE "
@@ -67,7 +77,8 @@ MACROS: dict[str, str] = {
     + raising(
         313, "An insufficient number of arguments were supplied for the procedure or function cdc."
     )
-    + " ELSE unhex(lpad(to_hex(CAST(CAST('0x' || hex(x) AS HUGEINT) + n AS HUGEINT)), 20, '0')) END",
+    + " ELSE unhex(lpad(to_hex(CAST(CAST('0x' || hex(x) AS HUGEINT) + n AS HUGEINT)), 20, '0')) "
+    "END",
 }
 
 

@@ -1,4 +1,4 @@
-"""T-SQL batches, parsed: the whole text first, as SQL Server does, then nothing runs on an error."""
+"""T-SQL batches, parsed: the whole text first, as SQL Server does; on an error nothing runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from cdc_assets.sandbox.language import errors, nodes
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language import tokens as t
-from cdc_assets.sandbox.language.definitions import DefinitionParser
+from cdc_assets.sandbox.language.changes import ChangeParser
 
 _BATCH_CACHE = 512
 
@@ -28,7 +28,7 @@ def parse_expression(text: str) -> nodes.Node:
     return node
 
 
-class StatementParser(DefinitionParser):
+class StatementParser(ChangeParser):
     """Reads statements."""
 
     def batch(self) -> tuple[s.Statement, ...]:
@@ -50,11 +50,11 @@ class StatementParser(DefinitionParser):
         reader = {
             "SELECT": self._query_statement,
             "WITH": self._with,
-            "INSERT": self._insert,
-            "UPDATE": self._update,
-            "DELETE": self._delete,
-            "MERGE": self._merge,
-            "TRUNCATE": self._truncate,
+            "INSERT": self.insert,
+            "UPDATE": self.update,
+            "DELETE": self.delete,
+            "MERGE": self.merge,
+            "TRUNCATE": self.truncate,
             "DECLARE": self._declare,
             "SET": self._set,
             "IF": self._if,
@@ -82,7 +82,7 @@ class StatementParser(DefinitionParser):
             return definition
         if first and self.at_identifier():
             return self._procedure_call(None)  # the first statement may leave out EXEC
-        self.fail()
+        return self.fail()
 
     # --- queries and changes -------------------------------------------------------------------
 
@@ -92,13 +92,13 @@ class StatementParser(DefinitionParser):
     def _with(self) -> s.Statement:
         tables = self.common_tables()
         if self.at("UPDATE"):
-            return self._update(tables)
+            return self.update(tables)
         if self.at("DELETE"):
-            return self._delete(tables)
+            return self.delete(tables)
         if self.at("MERGE"):
-            return self._merge(tables)
+            return self.merge(tables)
         if self.at("INSERT"):
-            insert = self._insert()
+            insert = self.insert()
             if not isinstance(insert.source, nodes.Query):
                 self.fail()
             source = nodes.Query(
@@ -113,116 +113,6 @@ class StatementParser(DefinitionParser):
         return s.QueryStatement(
             nodes.Query(query.body, query.order_by, query.offset, query.fetch, tables)
         )
-
-    def _target(self) -> s.Name:
-        if self.token.kind == t.VARIABLE:
-            return (self.variable(),)
-        name = self.object_name()
-        self._hints()
-        return name
-
-    def _insert(self) -> s.Insert:
-        self.expect("INSERT")
-        self.accept("INTO")
-        target = self._target()
-        columns = self.name_list() if self.at("(") and not self._holds_query() else ()
-        output = self._output()
-        if self.accept_phrase("DEFAULT", "VALUES"):
-            return s.Insert(target, columns, None, output)
-        if self.accept("VALUES"):
-            return s.Insert(target, columns, self.values_rows(), output)
-        if self.at("EXEC", "EXECUTE"):
-            return s.Insert(target, columns, self.execute(), output)
-        return s.Insert(target, columns, self.query(), output)
-
-    def _output(self) -> tuple[nodes.SelectItem, ...]:
-        if not self.accept("OUTPUT"):
-            return ()
-        items = self.select_items()
-        if self.at("INTO"):
-            raise errors.unsupported("OUTPUT … INTO")
-        return items
-
-    def _update(self, tables: tuple[nodes.CommonTable, ...] = ()) -> s.Update:
-        self.expect("UPDATE")
-        top = self.top()
-        target = self._target()
-        self.expect("SET")
-        assignments = self._assignments()
-        output = self._output()
-        source = self.table_sources() if self.accept("FROM") else None
-        where = self.condition() if self.accept("WHERE") else None
-        return s.Update(target, assignments, source, where, tables, top, output)
-
-    def _assignments(self) -> tuple[tuple[str, nodes.Node], ...]:
-        found = []
-        while True:
-            parts = self.object_name()
-            op = self.expect("=", "+=", "-=", "*=", "/=", "%=")
-            value = self._value_item()
-            if op != "=":
-                value = nodes.Arithmetic(op[0], nodes.Column(parts), value)
-            found.append((parts[-1], value))
-            if not self.accept(","):
-                return tuple(found)
-
-    def _delete(self, tables: tuple[nodes.CommonTable, ...] = ()) -> s.Delete:
-        self.expect("DELETE")
-        top = self.top()
-        self.accept("FROM")
-        target = self._target()
-        output = self._output()
-        source = self.table_sources() if self.accept("FROM") else None
-        where = self.condition() if self.accept("WHERE") else None
-        return s.Delete(target, source, where, tables, top, output)
-
-    def _merge(self, tables: tuple[nodes.CommonTable, ...] = ()) -> s.Merge:
-        self.expect("MERGE")
-        self.accept("INTO")
-        target = self._target()
-        alias = self._table_alias() if not self.at("USING") else None
-        self.expect("USING")
-        source = self._table()
-        self.expect("ON")
-        condition = self.condition()
-        actions = []
-        while self.accept("WHEN"):
-            actions.append(self._merge_action())
-        if self.at("OUTPUT"):
-            raise errors.unsupported("OUTPUT of a MERGE")
-        if not self.at(";"):
-            raise errors.syntax("MERGE")  # T-SQL wants the semicolon here
-        return s.Merge(target, alias, source, condition, tuple(actions), tables)
-
-    def _merge_action(self) -> s.MergeAction:
-        kind = "not_matched" if self.accept("NOT") else "matched"
-        self.expect("MATCHED")
-        if kind == "not_matched" and self.accept("BY"):
-            kind = "not_matched" if self.expect("TARGET", "SOURCE") == "TARGET" else "by_source"
-        condition = self.condition() if self.accept("AND") else None
-        self.expect("THEN")
-        if kind == "not_matched":
-            self.expect("INSERT")
-            columns = self.name_list() if self.at("(") else ()
-            self.expect("VALUES")
-            (row,) = self.values_rows().rows
-            return s.MergeAction("not_matched", condition, "INSERT", (), columns, row)
-        matched = kind == "matched"
-        if self.accept("DELETE"):
-            return s.MergeAction(
-                "matched" if matched else "not_matched_by_source", condition, "DELETE"
-            )
-        self.expect_phrase("UPDATE", "SET")
-        return s.MergeAction(
-            "matched" if matched else "not_matched_by_source",
-            condition,
-            "UPDATE",
-            self._assignments(),
-        )
-
-    def _truncate(self) -> s.Statement:
-        self.expect_phrase("TRUNCATE", "TABLE")
-        return s.Truncate(self.object_name())
 
     # --- control -------------------------------------------------------------------------------
 

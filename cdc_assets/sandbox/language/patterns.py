@@ -33,7 +33,7 @@ def _dynamic(text: Value, pattern: Value, *, ignore: bool) -> str:
     word = "ILIKE" if ignore else "LIKE"
     return (
         f"CASE WHEN contains({pattern.sql}, '[') THEN "
-        f"error({quote(chr(2) + '40515|16|1|A character set in a LIKE pattern that is no constant')}"
+        f"error({quote(chr(2) + '40515|16|1|A set in a LIKE pattern that is no constant')}"
         f" || ' is not supported by the sandbox.') ELSE {text.sql} {word} {pattern.sql} END"
     )
 

@@ -217,8 +217,7 @@ class QueryParser(ExpressionParser):
             return nodes.NamedTable((name,), self._table_alias())
         parts = self.object_name()
         if self.at("("):
-            call = self._call(parts)
-            assert isinstance(call, nodes.Call)
+            call = self.call(parts)
             alias = self._table_alias()
             return nodes.FunctionTable(call, alias, self._alias_columns())
         alias = self._table_alias()
@@ -226,10 +225,7 @@ class QueryParser(ExpressionParser):
 
     def _parenthesized_table(self) -> nodes.Node:
         if self.at("SELECT", "WITH", "VALUES") or self._holds_query():
-            if self.accept("VALUES"):
-                query = nodes.Query(self.values_rows())
-            else:
-                query = self.query()
+            query = nodes.Query(self.values_rows()) if self.accept("VALUES") else self.query()
             self.expect(")")
             alias = self._table_alias()
             if alias is None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -57,13 +60,30 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Inside, what would raise an error gives NULL: TRY_CAST and TRY_CONVERT."""
+    token = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(token)
+
+
 def raising(number: int, text: str, severity: int = 16, state: int = 1) -> str:
     """DuckDB text that raises this error when a row reaches it."""
+    if _quiet.get():
+        return "NULL"
     return f"error({quote(f'{ERROR_MARK}{number}|{severity}|{state}|{text}')})"
 
 
 def raising_with(number: int, before: str, shown: str, after: str) -> str:
     """Like `raising`, with the DuckDB text `shown` in the middle of the message."""
+    if _quiet.get():
+        return "NULL"
     head = quote(f"{ERROR_MARK}{number}|16|1|{before}")
     return f"error({head} || coalesce(CAST({shown} AS VARCHAR), '') || {quote(after)})"
 
@@ -75,6 +95,14 @@ def raised(message: str) -> SqlError | None:
         return None
     number, severity, state, text = message[mark + 1 :].split("|", 3)
     return SqlError(int(number), text, int(severity), int(state))
+
+
+def try_cast(sql: str, target: str, failure: str) -> str:
+    """DuckDB text of a cast whose failure raises an error of ours; NULL stays NULL."""
+    return (
+        f"CASE WHEN {sql} IS NULL THEN NULL ELSE coalesce(TRY_CAST({sql} AS {target}), "
+        f"{failure}) END"
+    )
 
 
 def null(kind: SqlType | None = None) -> Value:

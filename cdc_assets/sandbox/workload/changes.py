@@ -31,7 +31,7 @@ class Changes:
     """
 
     def __init__(self, scale: Scale, seed: int = 0, mix: Mix | None = None) -> None:
-        self._random = random.Random(seed)
+        self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._mix = mix or Mix()
         self._customers = scale.customers
         self._orders = list(range(1, scale.orders + 1))

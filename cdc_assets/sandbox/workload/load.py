@@ -18,9 +18,7 @@ def run(session: EngineSession, text: str) -> None:
 
 def administrator(engine: Engine, database: str = "master") -> EngineSession:
     """A session of sa."""
-    session = engine.login(ADMINISTRATOR, engine.passwords[ADMINISTRATOR], database, "sandbox")
-    assert isinstance(session, EngineSession)
-    return session
+    return engine.login(ADMINISTRATOR, engine.passwords[ADMINISTRATOR], database, "sandbox")
 
 
 def load(engine: Engine, scale: tables.Scale, seed: int, *, settled: bool = True) -> None:
@@ -55,7 +53,8 @@ def _fill(session: EngineSession, scale: tables.Scale, seed: int) -> None:
     with session.writing() as work:
         for name in tables.TABLES:
             table = session.context.find_table(("dbo", name))
-            assert table is not None
+            if table is None:
+                raise RuntimeError(f"the workload's table {name} was not made")
             columns = ", ".join(column.physical for column in table.columns)
             work.connection.execute(
                 f"INSERT INTO {table.physical} ({columns}) {tables.rows(name, scale, seed)}"

@@ -1,0 +1,128 @@
+"""Binding of FROM: tables, derived tables, joins, APPLY."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from cdc_assets.sandbox.language import errors, nodes
+from cdc_assets.sandbox.language.calls import CallBinder
+from cdc_assets.sandbox.language.scope import Relation, RelationColumn, Scope, Source
+from cdc_assets.sandbox.language.values import Value
+from cdc_assets.sandbox.results import ResultColumn, SqlError
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One output column of a query."""
+
+    name: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A bound query: DuckDB text whose columns are x1, x2, …"""
+
+    sql: str
+    outputs: tuple[Output, ...]
+
+    @property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        """The columns as a result set names them."""
+        return tuple(ResultColumn(o.name, o.value.type, o.value.nullable) for o in self.outputs)
+
+
+class SourceBinder(CallBinder):
+    """Binds what queries read from."""
+
+    _aliases = 0
+
+    @abstractmethod
+    def query(
+        self,
+        query: nodes.Query,
+        outer: Scope | None = None,
+        tables: dict[str, Relation] | None = None,
+    ) -> Bound:
+        """Bind a query."""
+
+    def as_relation(
+        self, bound: Bound, columns: tuple[str, ...], names: tuple[str, ...]
+    ) -> Relation:
+        """A bound query as something to read from; raises Msg 8155, 8158 or 8159."""
+        chosen = columns or tuple(output.name for output in bound.outputs)
+        if len(chosen) != len(bound.outputs):
+            raise SqlError(
+                8158 if len(bound.outputs) > len(chosen) else 8159,
+                f"'{names[-1]}' has {'more' if len(bound.outputs) > len(chosen) else 'fewer'} "
+                "columns than were specified in the column list.",
+            )
+        for index, name in enumerate(chosen):
+            if not name:
+                raise SqlError(
+                    8155, f"No column name was specified for column {index + 1} of '{names[-1]}'."
+                )
+        return Relation(
+            f"({bound.sql})",
+            tuple(
+                RelationColumn(name, f"x{i + 1}", output.value.type, output.value.nullable)
+                for i, (name, output) in enumerate(zip(chosen, bound.outputs, strict=True))
+            ),
+            names,
+        )
+
+    def sources(self, node: nodes.Node, scope: Scope) -> str:
+        """Bind a FROM clause into the scope; the text after FROM."""
+        if isinstance(node, nodes.Join):
+            return self._join(node, scope)
+        relation, names = self.relation(node, scope)
+        return self.add_source(relation, names, scope)
+
+    def add_source(self, relation: Relation, names: tuple[str, ...], scope: Scope) -> str:
+        """Put a relation into the scope under a fresh alias; its text in FROM."""
+        wanted = names[-1].lower()
+        if any(s.names[-1].lower() == wanted and s.names == names for s in scope.sources):
+            raise SqlError(
+                1013,
+                f'The objects "{names[-1]}" and "{names[-1]}" in the FROM clause have the same '
+                "exposed names. Use correlation names to distinguish them.",
+            )
+        self._aliases += 1
+        alias = f"s{self._aliases}"
+        scope.sources.append(Source(alias, names, relation))
+        if relation.object_id is not None:
+            self.objects.add(relation.object_id)
+        return f"{relation.sql} AS {alias}"
+
+    def _join(self, node: nodes.Join, scope: Scope) -> str:
+        left = self.sources(node.left, scope)
+        if node.kind in ("CROSS APPLY", "OUTER APPLY"):
+            inner = Scope(scope)
+            relation, names = self.relation(node.right, inner)
+            right = self.add_source(relation, names, scope)
+            if node.kind == "CROSS APPLY":
+                return f"{left} CROSS JOIN LATERAL {right}"
+            return f"{left} LEFT JOIN LATERAL {right} ON TRUE"
+        right = self.sources(node.right, scope)
+        if isinstance(node.right, nodes.Join):
+            right = f"({right})"
+        if node.condition is None:
+            return f"{left} CROSS JOIN {right}"
+        condition = self.condition(node.condition, scope)
+        return f"{left} {node.kind} JOIN {right} ON {condition}"
+
+    def relation(self, node: nodes.Node, scope: Scope) -> tuple[Relation, tuple[str, ...]]:
+        """What one table of a FROM reads, and the names it answers to."""
+        if isinstance(node, nodes.NamedTable):
+            table = self._tables.get(node.parts[0].lower()) if len(node.parts) == 1 else None
+            relation = table or self.environment.relation(node.parts)
+            return relation, (node.alias,) if node.alias else relation.names
+        if isinstance(node, nodes.DerivedTable):
+            bound = self.query(node.query, scope.parent if scope.sources else scope)
+            return self.as_relation(bound, node.columns, (node.alias,)), (node.alias,)
+        if isinstance(node, nodes.FunctionTable):
+            arguments = [self.value(a, scope) for a in node.call.arguments]
+            relation = self.environment.function_relation(node.call.name, arguments)
+            return relation, (node.alias,) if node.alias else relation.names
+        raise errors.unsupported(f"A {type(node).__name__} in FROM")
