@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -20,12 +21,17 @@ from cdc_assets.definitions import defs
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError
 from cdc_assets.planning.records import ControlRow
-from cdc_assets.sandbox.workload.changes import change_batches
+from cdc_assets.sandbox.workload.changes import Changes
+from cdc_assets.sandbox.workload.tables import Scale
 from cdc_assets.settings import load_settings
 
 DATABASE = "sales"
 JOB = "sales_sync_and_apply"
 CHANGES_SEED = 7
+TRANSACTIONS = 300
+WORKLOAD_SCALE = 1.2
+"""Of the sandbox's workload, at the demo's scale 1: 300,000 rows in three tables."""
+QUIET_LOG = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
 STATE_FOLDERS = ("sandbox", "lake", "dagster")
 
 
@@ -54,6 +60,7 @@ def run_demo(engine: str, scale: float) -> int:
     steps = _Steps(console, time.monotonic())
     _start_from_empty(home, steps)
     os.environ["CDC_ENGINE"] = engine
+    scale *= WORKLOAD_SCALE
     home.use_dagster()
     with running_sandbox(home.sandbox, scale=scale, fresh=True) as ready:
         steps.say(ready)
@@ -91,7 +98,9 @@ def _run_job(steps: _Steps, what: str) -> DemoRun:
     started = time.monotonic()
     with dg.DagsterInstance.get() as instance:
         job = defs().resolve_job_def(JOB)
-        result = job.execute_in_process(instance=instance, raise_on_error=False)
+        result = job.execute_in_process(
+            run_config=QUIET_LOG, instance=instance, raise_on_error=False
+        )
         if not result.success:
             failed = next((e for e in result.all_events if e.is_step_failure), None)
             raise DemoFailedError(
@@ -114,14 +123,14 @@ def _run_job(steps: _Steps, what: str) -> DemoRun:
 
 def _send_changes(home: Home, steps: _Steps, scale: float) -> None:
     """Inserts, updates, deletes and key updates, over the wire as T-SQL, and one capture step."""
-    batches = change_batches(seed=CHANGES_SEED, scale=scale)
-    sent = 0
+    changes = Changes(Scale.of(scale), seed=CHANGES_SEED)
     with wire(home.sandbox / f"{DATABASE}.admin.odbc") as cursor:
-        for text in batches:
+        for text in changes.batches(TRANSACTIONS):
             cursor.execute(text)
-            sent += 1
-        steps.say(f"sent {sent} transactions of T-SQL over the wire")
         cursor.execute("EXEC sandbox.capture_now")
+    steps.say(
+        f"sent {TRANSACTIONS} transactions over the wire: inserts, updates, deletes, new keys"
+    )
 
 
 def show_comparison(
@@ -129,8 +138,9 @@ def show_comparison(
 ) -> int:
     """Compare every table and print how it went; exit status 1 where one differs."""
     control = database.lake.control.read()
-    columns = ("table", "source rows", "silver rows", "compared", "complete until (UTC)")
-    shown = Table(*columns, "loaded", "changes", "rows/s")
+    shown = Table("table", "source", "silver", "compared", "until (UTC)", box=SIMPLE)
+    for column in ("loaded", "rows/s", "changed"):
+        shown.add_column(column, justify="right")
     different = []
     for table in database.settings.tables:
         schema, _, name = database.settings.instance_of(table).partition("_")
@@ -158,9 +168,9 @@ def _cells(
         found.table,
         f"{found.source_rows:,}",
         f"{found.silver_rows:,}",
-        "identical" if found.identical else f"{found.missing + found.surplus} rows differ",
-        f"{until:%Y-%m-%d %H:%M:%S}" if until else "not yet",
+        "identical" if found.identical else f"{found.missing + found.surplus} differ",
+        f"{until:%H:%M:%S}" if until else "not yet",
         f"{loaded:,}",
-        f"{second.rows.get(found.table, 0):,}",
         f"{loaded / max(first.table_seconds.get(found.table, first.seconds), 0.001):,.0f}",
+        f"{second.rows.get(found.table, 0):,}",
     )
