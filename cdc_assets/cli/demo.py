@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
+from dagster_shared.error import SerializableErrorInfo
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -104,7 +105,7 @@ def _run_job(steps: _Steps, what: str) -> DemoRun:
         if not result.success:
             failed = next((e for e in result.all_events if e.is_step_failure), None)
             raise DemoFailedError(
-                str(failed.step_failure_data.error.message if failed else "the run failed").strip(),
+                _first_line(failed.step_failure_data.error if failed else None),
                 hint="`make dev` shows the run.",
             )
     rows: dict[str, int] = {}
@@ -113,12 +114,17 @@ def _run_job(steps: _Steps, what: str) -> DemoRun:
         materialization = event.step_materialization_data.materialization
         _, layer, table = materialization.asset_key.path
         if layer == "bronze":
-            rows[table] = int(materialization.metadata["cdc/rows"].value or 0)
-            table_seconds[table] = float(materialization.metadata["cdc/duration_seconds"].value)
+            told = {name: value.value for name, value in materialization.metadata.items()}
+            rows[table] = int(str(told["cdc/rows"]))
+            table_seconds[table] = float(str(told["cdc/duration_seconds"]))
     seconds = time.monotonic() - started
     total = sum(rows.values())
     steps.say(f"  {total:,} rows in {seconds:.1f} s, {total / seconds:,.0f} rows/s")
     return DemoRun(rows, table_seconds, seconds)
+
+
+def _first_line(error: SerializableErrorInfo | None) -> str:
+    return error.message.strip().splitlines()[0] if error else "the run failed"
 
 
 def _send_changes(home: Home, steps: _Steps, scale: float) -> None:
@@ -138,7 +144,9 @@ def show_comparison(
 ) -> int:
     """Compare every table and print how it went; exit status 1 where one differs."""
     control = database.lake.control.read()
-    shown = Table("table", "source", "silver", "compared", "until (UTC)", box=SIMPLE)
+    shown = Table(box=SIMPLE, pad_edge=False, padding=(0, 1))
+    for column in ("table", "source", "silver", "compared", "until (UTC)"):
+        shown.add_column(column, no_wrap=True)
     for column in ("loaded", "rows/s", "changed"):
         shown.add_column(column, justify="right")
     different = []

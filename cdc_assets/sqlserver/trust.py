@@ -39,10 +39,11 @@ def trust(ca_file: str, *, where: str) -> None:
 
 
 def _trusted_now() -> str:
-    file = os.environ.get(VARIABLE) or ssl.get_default_verify_paths().cafile
-    if file is None or not Path(file).exists():
+    named = os.environ.get(VARIABLE)
+    file = Path(named or ssl.get_default_verify_paths().openssl_cafile)
+    if not file.exists():
         return ""
-    return Path(file).read_text(encoding="utf-8", errors="replace")
+    return file.read_text(encoding="utf-8", errors="replace")
 
 
 def _bundle(text: str) -> str:
