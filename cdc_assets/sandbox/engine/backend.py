@@ -124,7 +124,12 @@ class Engine:
 
     def before_read(self, session: EngineSession, objects: frozenset[int]) -> None:
         """Let a planted fault strike the statement that is about to touch these tables."""
-        dropped = self.faults.strike(session.context.login.name, objects)
+        try:
+            dropped = self.faults.strike(session.context.login.name, objects)
+        except SqlError as error:
+            if error.number == 1205:
+                session.abandon()  # a deadlock's victim loses its transaction
+            raise
         with self._lock:
             self._sessions[session] = dropped
 

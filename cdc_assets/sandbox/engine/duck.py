@@ -7,6 +7,7 @@ a session's result set stays open on purpose, as the reader that `stream` gives.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import duckdb
@@ -53,8 +54,9 @@ class Connection:
         self._raw.register(name, rows)
 
     def unregister(self, name: str) -> None:
-        """Forget a registered table."""
-        self._raw.unregister(name)
+        """Forget a registered table; a transaction that failed has forgotten it already."""
+        with suppress(duckdb.Error):
+            self._raw.unregister(name)
 
     def cursor(self) -> Connection:
         """Another connection to the same database."""

@@ -115,6 +115,7 @@ class Interpreter:
             yield from control
             return
         self.session.engine.counters.execution(self.context.login.name)
+        self.session.reading = frozenset()
         try:
             yield from self._leaf(statement)
             self.context.error_number = 0

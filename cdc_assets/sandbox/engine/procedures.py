@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -112,7 +113,18 @@ class Call:
 
 def arguments_of(parameters: Sequence[Parameter]) -> list[Argument]:
     """An RPC's parameters as arguments."""
-    return [Argument(p.name, values.of_python(p.value, p.type), p.output) for p in parameters]
+    return [Argument(p.name, parameter_value(p), p.output) for p in parameters]
+
+
+def parameter_value(parameter: Parameter) -> Value:
+    """A parameter as a constant; times arrive as T-SQL text and are read as such."""
+    kind, value = parameter.type, parameter.value
+    if isinstance(value, datetime.date) and kind.name != "date":
+        value = value.isoformat()
+    if isinstance(value, str) and kind.name in types.TIMES | {"uniqueidentifier"}:
+        written = values.text(value, types.varchar(max(1, len(value))))
+        return values.of_python(attempt(convert(written, kind)), kind)
+    return values.of_python(value, kind)
 
 
 # --- sp_executesql -----------------------------------------------------------------------------

@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from cdc_assets.sandbox.engine.context import Context, Options
 from cdc_assets.sandbox.engine.interpreter import Interpreter
-from cdc_assets.sandbox.engine.procedures import arguments_of
+from cdc_assets.sandbox.engine.procedures import arguments_of, parameter_value
 from cdc_assets.sandbox.engine.resolver import Resolver
 from cdc_assets.sandbox.engine.translate import translate
 from cdc_assets.sandbox.engine.work import Work
-from cdc_assets.sandbox.language import values
 from cdc_assets.sandbox.language.selects import QueryBinder
 from cdc_assets.sandbox.language.sources import Bound
 from cdc_assets.sandbox.results import Parameter, Result, SqlError
@@ -56,7 +55,7 @@ class EngineSession:
     def execute(self, text: str, parameters: Sequence[Parameter] = ()) -> Iterator[Result]:
         """Run a batch; a syntax error anywhere in it runs nothing of it."""
         self._cancelled.clear()
-        given = {p.name.lower(): values.of_python(p.value, p.type) for p in parameters}
+        given = {p.name.lower(): parameter_value(p) for p in parameters}
         yield from self.translated(lambda: self._interpreter.batch(text, given))
 
     def call(self, procedure: str, parameters: Sequence[Parameter]) -> Iterator[Result]:
@@ -104,9 +103,10 @@ class EngineSession:
             raise SqlError(
                 3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."
             )
-        self._abandon()
+        self.abandon()
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
+        """Roll everything back, if there is anything."""
         self.close_reader()
         self.context.transactions = 0
         self._end_work()
@@ -114,12 +114,14 @@ class EngineSession:
     def _end_work(self) -> None:
         if self.work is not None:
             self.work.rollback()
+            for name in self.work.temporary:
+                self.context.temporary.pop(name, None)
         self.work = None
         self.context.changed_catalog = None
 
     def reset(self) -> None:
         """The state after login."""
-        self._abandon()
+        self.abandon()
         self._drop_temporary()
         self.context.options = Options()
         self.context.variables = {}
@@ -132,7 +134,7 @@ class EngineSession:
 
     def close(self) -> None:
         """Roll back and give up everything held."""
-        self._abandon()
+        self.abandon()
         self.context.connection.close()
         self.engine.closed(self)
 
@@ -157,12 +159,12 @@ class EngineSession:
             if own:
                 self._end_work()
             elif self.context.options.xact_abort:
-                self._abandon()
+                self.abandon()
             raise
         except BaseException:
-            self._abandon()
+            self.abandon()
             raise
-        self.context.changed_catalog = work.catalog
+        self.context.changed_catalog = work.current
         if own:
             self.finish_work()
 
@@ -170,6 +172,7 @@ class EngineSession:
         """The DuckDB transaction, begun if none is open."""
         if self.work is None or not self.work.open:
             self.work = Work(self.context.store, self.context.connection)
+        self.context.changed_catalog = self.work.current
         return self.work
 
     def finish_work(self) -> None:
@@ -207,8 +210,6 @@ class EngineSession:
     def binder(self) -> QueryBinder:
         """A binder for one statement."""
         self.context.now_utc = self.context.store.clock.utc()
-        if self.work is not None and self.work.open:
-            self.context.changed_catalog = self.work.catalog
         return QueryBinder(Resolver(self.context), self.context.collation)
 
     def stream(self, bound: Bound, objects: frozenset[int]) -> Iterator[pa.RecordBatch]:

@@ -104,7 +104,6 @@ class StatementRunner:
             yield self._counted(self._change_temporary(statement))
             return
         with self.session.writing() as work:
-            self.context.changed_catalog = work.catalog
             if isinstance(statement, s.Merge):
                 count = merge(self, work, statement)
                 output = None

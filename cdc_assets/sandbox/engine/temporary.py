@@ -103,6 +103,8 @@ def _create(
         raise SqlError(2714, f"There is already an object named '{name}' in the database.", 16, 6)
     physical = f"temp.v{session.context.store.new_object_id()}"
     session.context.temporary[key] = e.TableVariable(name, physical, columns, keys)
+    if session.work is not None:
+        session.work.temporary.append(key)
 
 
 def drop_temporary(session: EngineSession, name: str) -> bool:

@@ -37,6 +37,8 @@ class Work:
         self._commands: defaultdict[int, int] = defaultdict(int)
         self._touched: defaultdict[int, set[int]] = defaultdict(set)
         self.open = True
+        self.temporary: list[str] = []
+        """Temporary tables made inside it: a rollback takes them back."""
         connection.execute("BEGIN")
         # DuckDB takes the snapshot at the first read: take it here, where it belongs.
         connection.rows("SELECT 1 FROM catalog.watermarks LIMIT 1")
@@ -44,7 +46,7 @@ class Work:
     @property
     def current(self) -> Catalog:
         """The catalogue as this transaction sees it."""
-        return self.catalog or self.store.catalog
+        return self.catalog or self._base
 
     # --- what statements report ----------------------------------------------------------------
 
@@ -87,6 +89,7 @@ class Work:
         """
         with self.store.commit_lock:
             try:
+                self._check_capture()
                 self._check_keys()
                 changed = self._write_commits()
                 self.connection.execute("COMMIT")
@@ -131,6 +134,18 @@ class Work:
                 ],
             )
         return changed
+
+    def _check_capture(self) -> None:
+        """Capture of a table we wrote began or ended meanwhile: our changes are not recorded so.
+
+        SQL Server's procedures wait for writers; here the writer gives way.
+        """
+        newest = self.store.catalog
+        if newest is self._base:
+            return
+        for table in self.written:
+            if newest.instances_of(table) != self._base.instances_of(table):
+                raise conflict()
 
     def _check_keys(self) -> None:
         """Someone else committed to a table meanwhile: did they take a key we took too?"""
