@@ -12,12 +12,14 @@ from pathlib import Path
 import yaml
 
 from benchmarks.harness import Benchmark, Comparison, Context, Figure, alternate, ratio, timed
-from benchmarks.source import CA_FILE, NAME, READER_FILE, Source, running_source
+from benchmarks.source import CA_FILE, CAPTURE_NOW, NAME, READER_FILE, Source, running_source
 from cdc_assets.settings import load_settings
 from cdc_assets.settings.load import SETTINGS_VARIABLE
 
 CHANGES_PER_TABLE = 1_000
-TABLES = ("customer", "orders", "lineitem")
+LINES_PER_ORDER = 4
+WORKLOAD_FLOOR = 0.2
+"""The smallest scale of the demo's tables: a thousand customers."""
 JOB = ("cdc_assets.definitions", f"{NAME}_sync_and_apply")
 EMPTY_JOB = ("benchmarks.empty", "empty")
 
@@ -27,12 +29,13 @@ _RUN_SECONDS_MAX = 300
 
 def run(context: Context) -> Sequence[Figure]:
     """Change the demo's tables, run our job, and by turns a job of one empty asset."""
-    with running_source(context.folder / "sandbox", workload=context.scale) as source:
+    workload = max(context.scale, WORKLOAD_FLOOR)
+    with running_source(context.folder / "sandbox", workload=workload) as source:
         environment = _home(context.folder, source)
         _execute(JOB, environment)  # the snapshots
 
         def ours() -> float:
-            _change(source)
+            source.execute(*_changes(), CAPTURE_NOW)
             return timed(lambda: _execute(JOB, environment))()
 
         def empty() -> float:
@@ -41,6 +44,7 @@ def run(context: Context) -> Sequence[Figure]:
         samples = alternate({"empty": empty, "ours": ours})
     details = {
         "changes_per_table": CHANGES_PER_TABLE,
+        "workload_scale": workload,
         "ours": samples["ours"].described(),
         "empty": samples["empty"].described(),
     }
@@ -80,9 +84,16 @@ def _execute(job: tuple[str, str], environment: Mapping[str, str]) -> None:
         raise RuntimeError(f"job {name} failed: {' | '.join(said)}")
 
 
-def _change(source: Source) -> None:
-    """Change rows of each table of the demo."""
-    raise NotImplementedError
+def _changes() -> Sequence[str]:
+    """1,000 rows of each table; line items have about four rows an order."""
+    return (
+        "UPDATE dbo.customer SET account_balance = account_balance + 1,"
+        f" updated_at = SYSUTCDATETIME() WHERE customer_id <= {CHANGES_PER_TABLE}",
+        "UPDATE dbo.orders SET total_price = total_price + 1, status = 'P'"
+        f" WHERE order_id <= {CHANGES_PER_TABLE}",
+        "UPDATE dbo.lineitem SET quantity = quantity + 1"
+        f" WHERE order_id <= {CHANGES_PER_TABLE // LINES_PER_ORDER}",
+    )
 
 
 BENCHMARK = Benchmark(

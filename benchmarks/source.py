@@ -25,6 +25,9 @@ ADMIN_FILE = f"{NAME}.admin.odbc"
 CA_FILE = "ca.pem"
 CAPTURE_NOW = "EXEC sandbox.capture_now"
 
+WORKLOAD_MIN = 0.001
+"""Scale of the demo's tables where they are not what is measured."""
+
 _CA_VARIABLE = "SSL_CERT_FILE"
 
 
@@ -75,8 +78,8 @@ class Source:
 
 
 @contextlib.contextmanager
-def running_source(state: Path, *, workload: float | None = None) -> Iterator[Source]:
-    """Start a fresh sandbox that captures at commit; `workload` also loads the demo's tables."""
+def running_source(state: Path, *, workload: float = WORKLOAD_MIN) -> Iterator[Source]:
+    """Start a fresh sandbox with the demo's tables in it; it captures at commit."""
     state.mkdir(parents=True, exist_ok=True)
     sandbox = running_sandbox(state, scale=workload, fresh=True, capture_interval_seconds=0)
     with sandbox, _trusting(state / CA_FILE):
