@@ -106,8 +106,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def shop(sandbox: Sandbox, tmp_path: Path) -> Iterator[Shop]:
-    text = f"{sandbox.connection_string()};TrustServerCertificate=yes"
-    source = SourceConnection("sales", text)
+    source = SourceConnection("sales", sandbox.connection_string(), str(sandbox.ca_file))
     with connect(source) as connection:
         instance = capture_instances(connection)["dbo_orders"]
         bronze = str(tmp_path / "bronze")
