@@ -13,18 +13,23 @@ _DELETE, _INSERT, _BEFORE, _AFTER = 1, 2, 3, 4
 def log_rows(work: Work, table: e.Table, operation: int, stage: str, count: int) -> None:
     """Record inserts (2) or deletes (1): `stage` has the rows (rn, c1, c2, …)."""
     for instance in work.current.instances_of(table.id):
-        before = work.sequence(instance.database, count)
-        command = work.command(instance)
         columns = ", ".join(
             _image(table, column, f"c{column.id}", operation) for column in instance.columns
         )
-        work.connection.execute(
-            f"INSERT INTO {instance.log} SELECT {work.id}, {before} + rn, {operation}, {command}, "
-            f"{_full_mask(instance)}, {columns} FROM {stage}"
-        )
+        mask, log = _full_mask(instance), instance.log
+
+        def insert(
+            before: int, command: int, into: str = log, rest: str = f"{mask}, {columns}"
+        ) -> str:
+            return (
+                f"INSERT INTO {into} SELECT {work.id}, {before} + rn, {operation}, {command}, "
+                f"{rest} FROM {stage}"
+            )
+
+        work.record(instance, insert, count)
 
 
-def log_updates(work: Work, table: e.Table, stage: str) -> None:
+def log_updates(work: Work, table: e.Table, stage: str, count: int) -> None:
     """Record updates: `stage` has rn, and for each column o<id> before and c<id> after.
 
     A row of which no captured column changed leaves no trace; one whose unique key changed is
@@ -32,39 +37,56 @@ def log_updates(work: Work, table: e.Table, stage: str) -> None:
     """
     for instance in work.current.instances_of(table.id):
         live = [c for c in instance.columns if not c.computed and _still(table, c)]
-        if not live:
-            continue
-        changed = " OR ".join(f"o{c.id} IS DISTINCT FROM c{c.id}" for c in live)
-        row = work.connection.one(f"SELECT count(*) FROM {stage} WHERE {changed}")
-        count = row[0] if row else 0
-        if not count:
-            continue
-        before = work.sequence(instance.database, count)
-        command = work.command(instance)
-        keys = [c for c in live if c.id in instance.key_columns]
-        moved = " OR ".join(f"o{c.id} IS DISTINCT FROM c{c.id}" for c in keys) or "FALSE"
-        rows = (
-            f"SELECT *, {before} + row_number() OVER (ORDER BY rn) AS position, "
-            f"({moved}) AS moved FROM {stage} WHERE {changed}"
-        )
-        work.connection.execute(
-            f"INSERT INTO {instance.log} WITH r AS MATERIALIZED ({rows}) "
-            f"{_update_half(work, table, instance, 'o', command)} UNION ALL "
-            f"{_update_half(work, table, instance, 'c', command)}"
-        )
+        if live:
+            work.record(instance, _Update(work, table, instance, stage, live).insert, count)
 
 
-def _update_half(work: Work, table: e.Table, instance: e.Instance, side: str, command: int) -> str:
-    """The before (`o`) or after (`c`) images."""
-    moved, kept = (_DELETE, _BEFORE) if side == "o" else (_INSERT, _AFTER)
-    images = ", ".join(
-        _image(table, column, f"{side}{column.id}", kept) for column in instance.columns
-    )
-    return (
-        f"SELECT {work.id}, position, CASE WHEN moved THEN {moved} ELSE {kept} END, {command}, "
-        f"CASE WHEN moved THEN {_full_mask(instance)} ELSE {_mask(table, instance)} END, "
-        f"{images} FROM r"
-    )
+class _Update:
+    """The text that records an UPDATE in one instance's log."""
+
+    def __init__(
+        self,
+        work: Work,
+        table: e.Table,
+        instance: e.Instance,
+        stage: str,
+        live: list[e.CapturedColumn],
+    ) -> None:
+        self._tran = work.id
+        self._table = table
+        self._instance = instance
+        self._stage = stage
+        self._changed = _differ(live)
+        self._moved = _differ([c for c in live if c.id in instance.key_columns])
+
+    def insert(self, before: int, command: int) -> str:
+        """Both images of each row: `side` 0 is before, 1 after."""
+        operation = f"CASE WHEN {self._moved} THEN {_DELETE} + side ELSE {_BEFORE} + side END"
+        mask = (
+            f"CASE WHEN {self._moved} THEN {_full_mask(self._instance)} "
+            f"ELSE {_mask(self._table, self._instance)} END"
+        )
+        images = ", ".join(self._both(column) for column in self._instance.columns)
+        return (
+            f"INSERT INTO {self._instance.log} SELECT {self._tran}, {before} + rn, {operation}, "
+            f"{command}, {mask}, {images} FROM {self._stage}, (VALUES (0), (1)) AS v(side) "
+            f"WHERE {self._changed}"
+        )
+
+    def _both(self, column: e.CapturedColumn) -> str:
+        """A captured value's two images; a large object's old one only where it changed."""
+        after = _image(self._table, column, f"c{column.id}", _AFTER)
+        before = _image(self._table, column, f"o{column.id}", _BEFORE)
+        if types.is_max(column.type) and before == f"o{column.id}":
+            kept = f"{self._moved} OR o{column.id} IS DISTINCT FROM c{column.id}"
+            before = f"CASE WHEN {kept} THEN {before} END"
+        return f"CASE WHEN side = 0 THEN {before} ELSE {after} END"
+
+
+def _differ(columns: list[e.CapturedColumn]) -> str:
+    """Whether one of the columns changed."""
+    tests = " OR ".join(f"o{c.id} IS DISTINCT FROM c{c.id}" for c in columns)
+    return f"({tests})" if tests else "FALSE"
 
 
 def _image(table: e.Table, column: e.CapturedColumn, text: str, operation: int) -> str:
@@ -74,11 +96,6 @@ def _image(table: e.Table, column: e.CapturedColumn, text: str, operation: int) 
         return f"CAST(NULL AS {kind})"
     if column.type.name in ("text", "ntext", "image") and operation in (_DELETE, _BEFORE):
         return f"CAST(NULL AS {kind})"
-    if types.is_max(column.type) and operation == _BEFORE:
-        # Recorded only when it changed, or when the row went as a delete.
-        return (
-            f"CASE WHEN moved OR o{column.id} IS DISTINCT FROM c{column.id} THEN o{column.id} END"
-        )
     return text
 
 

@@ -41,7 +41,7 @@ def check_nulls(
             )
 
 
-def check_keys(work: Work, table: e.Table, stage: str, *, replaced: str | None) -> None:
+def check_keys(work: Work, table: e.Table, stage: str, count: int, *, replaced: str | None) -> None:
     """Raise Msg 2627 or 2601 where staged rows repeat a unique key.
 
     `replaced` names the stage's column of row ids that the staged rows take the place of.
@@ -53,9 +53,11 @@ def check_keys(work: Work, table: e.Table, stage: str, *, replaced: str | None) 
         named = ", ".join(f"{text} AS k{i}" for i, text in enumerate(items))
         keys = ", ".join(f"k{i}" for i in range(len(items)))
         select = f"SELECT {named} FROM {stage}"
-        found = work.connection.one(
-            f"SELECT {keys} FROM ({select}) GROUP BY ALL HAVING count(*) > 1 LIMIT 1"
-        )
+        found = None
+        if count > 1:
+            found = work.connection.one(
+                f"SELECT {keys} FROM ({select}) GROUP BY ALL HAVING count(*) > 1 LIMIT 1"
+            )
         if found is None:
             found = _present(work, table, key, stage, replaced)
         if found is not None:

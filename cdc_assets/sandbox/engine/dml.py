@@ -64,12 +64,7 @@ class Changer:
 
     def _stage(self, select: str) -> int:
         self.work.keep_keys()
-        self._run(f"CREATE OR REPLACE TEMP TABLE stage AS {select}")
-        return self._count(STAGE)
-
-    def _count(self, name: str) -> int:
-        row = self.connection.one(f"SELECT count(*) FROM {name}")
-        return int(row[0]) if row else 0
+        return self.connection.change(f"CREATE OR REPLACE TEMP TABLE stage AS {select}")
 
     def _scope(self, alias: str) -> Scope:
         """The table's own columns, as a default or computed column sees them."""
@@ -233,7 +228,7 @@ class Changer:
         count = self._stage(select)
         stage, identity = self._complete(given, count)
         check_nulls(self.work, self.table, self._shown, stage, self.table.columns, "INSERT")
-        check_keys(self.work, self.table, stage, replaced=None)
+        check_keys(self.work, self.table, stage, count, replaced=None)
         names = ", ".join(c.physical for c in self.table.columns)
         self._run(
             f"INSERT INTO {self.table.physical} ({names}) SELECT {names} FROM {stage} ORDER BY rn"
@@ -310,9 +305,7 @@ class Changer:
         # A row that joins several times is updated once, with one of them.
         if statement.source is not None:
             inner = f"SELECT DISTINCT ON (rid) * FROM ({inner})"
-        count = self._stage(
-            f"SELECT row_number() OVER (ORDER BY rid) AS rn, * FROM ({inner}) AS i{limit}"
-        )
+        count = self._stage(f"SELECT row_number() OVER () AS rn, * FROM ({inner}) AS i{limit}")
         return self._apply_update(set(assigned), count)
 
     def assignments(
@@ -380,12 +373,12 @@ class Changer:
         check_nulls(self.work, self.table, self._shown, stage, written, "UPDATE")
         keys = {c for key in self.table.keys if key.unique for c in key.columns}
         if keys & {c.id for c in written}:
-            check_keys(self.work, self.table, stage, replaced="rid")
+            check_keys(self.work, self.table, stage, count, replaced="rid")
         sets = ", ".join(f"{c.physical} = n.{c.physical}" for c in written)
         self._run(
             f"UPDATE {self.table.physical} AS t SET {sets} FROM {stage} AS n WHERE t.rowid = n.rid"
         )
-        changes.log_updates(self.work, self.table, stage)
+        changes.log_updates(self.work, self.table, stage, count)
         self.work.wrote(self.table)
         return Applied(count, stage)
 
@@ -397,9 +390,7 @@ class Changer:
         inner = f"SELECT {target}.rowid AS rid, {columns} FROM {source}{where}"
         if joined:
             inner = f"SELECT DISTINCT ON (rid) * FROM ({inner})"
-        count = self._stage(
-            f"SELECT row_number() OVER (ORDER BY rid) AS rn, * FROM ({inner}) AS i{limit}"
-        )
+        count = self._stage(f"SELECT row_number() OVER () AS rn, * FROM ({inner}) AS i{limit}")
         return self._delete(count)
 
     def _delete(self, count: int) -> Applied:

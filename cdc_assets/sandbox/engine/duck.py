@@ -26,6 +26,11 @@ class Connection:
         """Run a statement whose result does not matter."""
         self._raw.execute(sql, parameters).fetchall()
 
+    def change(self, sql: str, parameters: Sequence[object] | None = None) -> int:
+        """Run a statement that changes rows or makes a table of them; how many."""
+        found = self._raw.execute(sql, parameters).fetchall()
+        return int(found[0][0]) if found else 0
+
     def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
         """All rows of a query."""
         found: list[Row] = self._raw.execute(sql, parameters).fetchall()

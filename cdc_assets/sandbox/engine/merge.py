@@ -144,12 +144,10 @@ def _apply(changer: Changer, work: Work, table: e.Table, action: s.MergeAction, 
         return changer.insert_staged(f"SELECT row_number() OVER () AS rn, {items} {rows}", columns)
     if action.action == "DELETE":
         items = ", ".join(f"o{c.id} AS c{c.id}" for c in table.columns)
-        return changer.delete_staged(
-            f"SELECT row_number() OVER (ORDER BY rid) AS rn, rid, {items} {rows}"
-        )
+        return changer.delete_staged(f"SELECT row_number() OVER () AS rn, rid, {items} {rows}")
     old = [f"o{c.id}" for c in table.columns]
     new = [f"{assigned.get(c.id, f'o{c.id}')} AS c{c.id}" for c in table.columns if not c.generated]
     return changer.update_staged(
-        f"SELECT row_number() OVER (ORDER BY rid) AS rn, rid, {', '.join(old + new)} {rows}",
+        f"SELECT row_number() OVER () AS rn, rid, {', '.join(old + new)} {rows}",
         set(assigned),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 import duckdb
 import pyarrow as pa
@@ -39,9 +40,8 @@ class Work:
         self.open = True
         self.temporary: list[str] = []
         """Temporary tables made inside it: a rollback takes them back."""
+        # DuckDB takes the snapshot at the first read, so never before `_seen` was noted.
         connection.execute("BEGIN")
-        # DuckDB takes the snapshot at the first read: take it here, where it belongs.
-        connection.rows("SELECT 1 FROM catalog.watermarks LIMIT 1")
 
     @property
     def current(self) -> Catalog:
@@ -68,17 +68,18 @@ class Work:
             self._taken.append((table, key, rows))
         self._lazy_keys.clear()
 
-    def sequence(self, database: int, changes: int) -> int:
-        """Room for `changes` log records of this transaction; the number before the first."""
-        before = self._sequence[database]
-        self._sequence[database] += changes
-        return before
+    def record(self, instance: e.Instance, insert: Callable[[int, int], str], room: int) -> None:
+        """Write a statement's changes into an instance's log.
 
-    def command(self, instance: e.Instance) -> int:
-        """The number of this statement among those that changed rows of an instance."""
-        self._commands[instance.table] += 1
-        self._touched[instance.database].add(instance.table)
-        return self._commands[instance.table]
+        `insert` makes the text out of the position before the first of at most `room` log records
+        and the statement's number among those that changed rows of the instance.
+        """
+        before = self._sequence[instance.database]
+        command = self._commands[instance.table] + 1
+        if self.connection.change(insert(before, command)):
+            self._sequence[instance.database] += room
+            self._commands[instance.table] = command
+            self._touched[instance.database].add(instance.table)
 
     # --- the end -------------------------------------------------------------------------------
 

@@ -1,0 +1,152 @@
+"""The engine in process, as the tests speak to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cdc_assets.sandbox.engine.backend import Engine
+from cdc_assets.sandbox.engine.session import EngineSession
+from cdc_assets.sandbox.results import (
+    MAX_LENGTH,
+    Message,
+    OutputParameters,
+    Parameter,
+    Result,
+    ResultColumn,
+    ResultSet,
+    RowCount,
+    SqlError,
+    SqlType,
+)
+
+Row = tuple[Any, ...]
+
+
+def text_parameters(values: tuple[str | None, ...]) -> list[Parameter]:
+    """What arrow-odbc sends: `@P1 nvarchar(n)`."""
+    return [
+        Parameter(f"@P{i}", SqlType("nvarchar", length=max(1, len(value or ""))), value)
+        for i, value in enumerate(values, start=1)
+    ]
+
+
+class Client:
+    """One session."""
+
+    def __init__(self, engine: Engine, session: EngineSession) -> None:
+        self.engine = engine
+        self.session = session
+
+    def results(self, text: str, *values: str | None) -> list[Any]:
+        """Every result of a batch; a result set as (columns, rows), which are counted as sent."""
+        found: list[Any] = []
+        for result in self.session.execute(text, text_parameters(values)):
+            found.append(self.read(result))
+        return found
+
+    def read(self, result: Result) -> Any:
+        if not isinstance(result, ResultSet):
+            return result
+        rows: list[Row] = []
+        for batch in result.batches:
+            self.engine.rows_sent(self.session, batch.num_rows, result.columns)
+            columns = [column.to_pylist() for column in batch.columns]
+            rows.extend(zip(*columns, strict=True))
+        return (result.columns, rows)
+
+    def sets(self, text: str, *values: str | None) -> list[list[Row]]:
+        return [r[1] for r in self.results(text, *values) if isinstance(r, tuple)]
+
+    def rows(self, text: str, *values: str | None) -> list[Row]:
+        """The rows of the batch's only result set."""
+        (rows,) = self.sets(text, *values)
+        return rows
+
+    def value(self, text: str, *values: str | None) -> Any:
+        """The only value of the only row."""
+        ((value,),) = self.rows(text, *values)
+        return value
+
+    def columns(self, text: str, *values: str | None) -> tuple[ResultColumn, ...]:
+        (columns,) = [r[0] for r in self.results(text, *values) if isinstance(r, tuple)]
+        result: tuple[ResultColumn, ...] = columns
+        return result
+
+    def types(self, text: str, *values: str | None) -> list[str]:
+        return [str(column.type) for column in self.columns(text, *values)]
+
+    def counts(self, text: str, *values: str | None) -> list[int | None]:
+        return [r.rows for r in self.results(text, *values) if isinstance(r, RowCount)]
+
+    def messages(self, text: str) -> list[str]:
+        return [r.text for r in self.results(text) if isinstance(r, Message)]
+
+    def run(self, *texts: str) -> None:
+        for text in texts:
+            self.results(text)
+
+    def error(self, text: str, *values: str | None) -> SqlError:
+        """The error a batch ends with."""
+        try:
+            self.results(text, *values)
+        except SqlError as error:
+            return error
+        raise AssertionError(f"no error: {text}")
+
+    def call(self, name: str, **values: object) -> list[Any]:
+        """A procedure by RPC, with text parameters."""
+        parameters = [
+            Parameter(f"@{name}", SqlType("nvarchar", length=MAX_LENGTH), value)
+            for name, value in values.items()
+        ]
+        found = [self.read(result) for result in self.session.call(name, parameters)]
+        return [r for r in found if not isinstance(r, OutputParameters)]
+
+
+class Server:
+    """An engine over a directory, restartable."""
+
+    def __init__(self, directory: Path, **options: Any) -> None:
+        self.directory = directory
+        self.options = options
+        self.engine = Engine(directory, **options)
+
+    def client(self, user: str = "sa", database: str = "shop", password: str = "") -> Client:
+        chosen = password or self.engine.passwords[user]
+        return Client(self.engine, self.engine.login(user, chosen, database, "tests"))
+
+    def restart(self) -> None:
+        self.engine.close()
+        self.engine = Engine(self.directory, **self.options)
+
+    def close(self) -> None:
+        self.engine.close()
+
+
+@contextmanager
+def serving(directory: Path, **options: Any) -> Iterator[Server]:
+    server = Server(directory, **options)
+    try:
+        client = server.client(database="master")
+        client.run("CREATE DATABASE shop")
+        client.session.close()
+        yield server
+    finally:
+        server.close()
+
+
+def captured(client: Client, table: str, schema: str = "dbo", columns: str | None = None) -> None:
+    """Enable capture of a table."""
+    listed = f", @captured_column_list = N'{columns}'" if columns else ""
+    client.run(
+        f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}', @source_name = N'{table}', "
+        f"@role_name = NULL, @supports_net_changes = 0{listed}"
+    )
+
+
+def max_lsn(client: Client) -> str | None:
+    found: str | None = client.value("SELECT CONVERT(varchar(22), sys.fn_cdc_get_max_lsn(), 1)")
+    return found
