@@ -1,0 +1,208 @@
+"""Transactions: visibility, rollback, conflicts, and the errors that leave them open."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from cdc_assets_tests.sandbox.harness import Client, Server, captured, max_lsn
+
+
+@pytest.fixture
+def t(db: Client) -> Client:
+    db.run("CREATE TABLE t (id int NOT NULL PRIMARY KEY, v varchar(5) NULL)")
+    db.run("EXEC sys.sp_cdc_enable_db")
+    captured(db, "t")
+    db.run("INSERT t VALUES (1, 'a')")
+    return db
+
+
+def test_readers_see_only_committed_rows(engine_server: Server, t: Client) -> None:
+    other = engine_server.client()
+    before = max_lsn(t)
+    t.run("BEGIN TRAN", "INSERT t VALUES (2, 'b')", "UPDATE t SET v = 'x' WHERE id = 1")
+    assert t.rows("SELECT id, v FROM t ORDER BY id") == [(1, "x"), (2, "b")]
+    assert other.rows("SELECT id, v FROM t") == [(1, "a")]
+    assert max_lsn(other) == before
+    t.run("COMMIT")
+    assert other.rows("SELECT id, v FROM t ORDER BY id") == [(1, "x"), (2, "b")]
+    assert str(max_lsn(other)) > str(before)
+
+
+def test_read_committed_sees_later_commits_in_an_open_transaction(
+    engine_server: Server, t: Client
+) -> None:
+    other = engine_server.client()
+    other.run("BEGIN TRAN")
+    assert other.value("SELECT COUNT(*) FROM t") == 1
+    t.run("INSERT t VALUES (2, 'b')")
+    assert other.value("SELECT COUNT(*) FROM t") == 2
+    other.run("COMMIT")
+
+
+def test_snapshot_isolation(engine_server: Server, t: Client) -> None:
+    other = engine_server.client()
+    other.run("SET TRANSACTION ISOLATION LEVEL SNAPSHOT")
+    assert other.error("SELECT COUNT(*) FROM t").number == 3952
+    t.run("ALTER DATABASE shop SET ALLOW_SNAPSHOT_ISOLATION ON")
+    other.run("BEGIN TRAN")
+    assert other.value("SELECT COUNT(*) FROM t") == 1
+    t.run("INSERT t VALUES (2, 'b')")
+    assert other.value("SELECT COUNT(*) FROM t") == 1
+    other.run("COMMIT")
+    assert other.value("SELECT COUNT(*) FROM t") == 2
+
+
+def test_rollback_leaves_nothing(t: Client) -> None:
+    before = max_lsn(t)
+    t.run("BEGIN TRAN; INSERT t VALUES (2, 'b'); UPDATE t SET v = 'x'; DELETE t WHERE id = 1")
+    assert t.value("SELECT @@TRANCOUNT") == 1
+    t.run("ROLLBACK")
+    assert t.rows("SELECT id, v FROM t") == [(1, "a")]
+    assert t.value("SELECT COUNT(*) FROM cdc.dbo_t_CT") == 1
+    assert max_lsn(t) == before
+
+
+def test_definitions_roll_back_too(engine_server: Server, t: Client) -> None:
+    other = engine_server.client()
+    t.run("BEGIN TRAN; CREATE TABLE u (a int); INSERT u VALUES (1); ALTER TABLE t ADD w int")
+    assert t.rows("SELECT a FROM u") == [(1,)]
+    assert other.error("SELECT a FROM u").number == 208
+    t.run("ROLLBACK")
+    assert t.error("SELECT a FROM u").number == 208
+    assert [c.name for c in t.columns("SELECT * FROM t")] == ["id", "v"]
+
+
+def test_nesting_counts(t: Client) -> None:
+    t.run("BEGIN TRAN; BEGIN TRANSACTION; INSERT t VALUES (2, 'b'); COMMIT TRAN")
+    assert t.value("SELECT @@TRANCOUNT") == 1
+    t.run("ROLLBACK TRANSACTION")
+    assert t.value("SELECT COUNT(*) FROM t") == 1
+    assert t.error("COMMIT").number == 3902
+    assert t.error("ROLLBACK").number == 3903
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("INSERT t VALUES (1, 'dup')", 2627),
+        ("INSERT t VALUES (5, 'x'), (5, 'y')", 2627),
+        ("UPDATE t SET id = 1 WHERE id = 2", 2627),
+        ("INSERT t VALUES (NULL, 'x')", 515),
+        ("UPDATE t SET id = NULL", 515),
+        ("INSERT t VALUES (5, 'too long')", 2628),
+    ],
+)
+def test_a_failed_statement_leaves_the_transaction_open(
+    t: Client, text: str, number: int
+) -> None:
+    t.run("BEGIN TRAN; INSERT t VALUES (2, 'b')")
+    error = t.error(text)
+    if number == 2628:  # raised while values are computed: that ends the transaction here
+        assert error.number == number
+        assert t.value("SELECT @@TRANCOUNT") == 0
+        return
+    assert error.number == number
+    t.run("INSERT t VALUES (3, 'c'); COMMIT")
+    assert t.rows("SELECT id FROM t ORDER BY id") == [(1,), (2,), (3,)]
+
+
+def test_xact_abort_rolls_back(t: Client) -> None:
+    t.run("SET XACT_ABORT ON; BEGIN TRAN; INSERT t VALUES (2, 'b')")
+    assert t.error("INSERT t VALUES (1, 'dup')").number == 2627
+    assert t.value("SELECT @@TRANCOUNT") == 0
+    assert t.value("SELECT COUNT(*) FROM t") == 1
+
+
+def test_write_conflict(engine_server: Server, t: Client) -> None:
+    other = engine_server.client()
+    t.run("BEGIN TRAN; UPDATE t SET v = 'x' WHERE id = 1")
+    error = other.error("UPDATE t SET v = 'y' WHERE id = 1")
+    assert (error.number, error.severity) == (3960, 16)
+    t.run("COMMIT")
+    other.run("UPDATE t SET v = 'y' WHERE id = 1")
+    assert t.rows("SELECT v FROM t") == [("y",)]
+
+
+def test_rows_apart_do_not_conflict(engine_server: Server, t: Client) -> None:
+    t.run("INSERT t VALUES (2, 'b')")
+    other = engine_server.client()
+    t.run("BEGIN TRAN; UPDATE t SET v = 'x' WHERE id = 1")
+    other.run("BEGIN TRAN; UPDATE t SET v = 'y' WHERE id = 2; COMMIT")
+    t.run("COMMIT")
+    assert t.rows("SELECT v FROM t ORDER BY id") == [("x",), ("y",)]
+    lsns = [r[0] for r in t.rows("SELECT [__$start_lsn] FROM cdc.dbo_t_CT WHERE v IN ('x', 'y')")]
+    assert lsns == sorted(lsns)
+
+
+def test_two_transactions_cannot_take_one_key(engine_server: Server, t: Client) -> None:
+    other = engine_server.client()
+    t.run("BEGIN TRAN; INSERT t VALUES (7, 'x'); INSERT t VALUES (8, 'x')")
+    other.run("INSERT t VALUES (7, 'y')")
+    assert t.error("COMMIT").number == 3960
+    assert t.rows("SELECT id, v FROM t WHERE id > 6") == [(7, "y")]
+    t.run("BEGIN TRAN; INSERT t VALUES (9, 'x')")
+    other.run("INSERT t VALUES (10, 'y')")
+    t.run("COMMIT")
+
+
+def test_a_key_may_come_back_in_its_own_transaction(t: Client) -> None:
+    t.run("BEGIN TRAN; DELETE t WHERE id = 1; INSERT t VALUES (1, 'new'); COMMIT")
+    assert t.rows("SELECT id, v FROM t") == [(1, "new")]
+
+
+def test_implicit_transactions(engine_server: Server, t: Client) -> None:
+    other = engine_server.client()
+    t.run("SET IMPLICIT_TRANSACTIONS ON", "INSERT t VALUES (2, 'b')")
+    assert other.value("SELECT COUNT(*) FROM t") == 1
+    t.run("COMMIT")
+    assert other.value("SELECT COUNT(*) FROM t") == 2
+
+
+def test_requests_of_the_transaction_manager(t: Client) -> None:
+    t.session.begin()
+    t.run("INSERT t VALUES (2, 'b')")
+    t.session.rollback()
+    t.session.begin()
+    t.run("INSERT t VALUES (3, 'c')")
+    t.session.commit()
+    assert t.rows("SELECT id FROM t ORDER BY id") == [(1,), (3,)]
+    t.session.begin()
+    t.run("INSERT t VALUES (4, 'd')")
+    t.session.reset()
+    assert t.value("SELECT COUNT(*) FROM t") == 2
+
+
+def test_commits_of_many_threads_keep_order(engine_server: Server, t: Client) -> None:
+    errors: list[BaseException] = []
+
+    def write(start: int) -> None:
+        client = engine_server.client()
+        try:
+            for number in range(start, start + 8):
+                client.run(f"INSERT t VALUES ({number}, 'w')")
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(100 * i,)) for i in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    found = t.rows("SELECT [__$start_lsn], id FROM cdc.dbo_t_CT WHERE v = 'w'")
+    assert len(found) == len({lsn for lsn, _ in found}) == 32
+    assert [lsn for lsn, _ in found] == sorted(lsn for lsn, _ in found)
+
+
+def test_attention_stops_a_statement(t: Client) -> None:
+    stop = threading.Timer(0.2, t.session.cancel)
+    stop.start()
+    assert t.error("WAITFOR DELAY '00:00:20'").number == 0
+    many = "(VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10))"
+    joined = ", ".join(f"{many} AS v{i}(x)" for i in range(9))
+    stop = threading.Timer(0.2, t.session.cancel)
+    stop.start()
+    assert t.error(f"SELECT COUNT_BIG(*), MAX(v1.x * v2.x + v3.x) FROM {joined}").number == 0
+    assert t.value("SELECT 1") == 1
