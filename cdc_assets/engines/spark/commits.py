@@ -17,12 +17,11 @@ DELETION_VECTORS = "delta.enableDeletionVectors"
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table at one version, as far as the engine needs it."""
+    """A table's newest version, as far as the engine needs it."""
 
     version: int
     transaction: int | None
     names: frozenset[str]
-    bytes: int
     deletion_vectors: bool
 
     def lacks(self, columns: tuple[Column, ...]) -> bool:
@@ -42,19 +41,22 @@ class Commit:
         return sum(int(self.metrics[name]) for name in names)
 
 
-def table_state(
-    uri: str, options: StorageOptions, app_id: str = "", version: int | None = None
-) -> TableState:
-    """A table's newest state, or that of a version, with its transaction of `app_id`."""
-    table = DeltaTable(uri, version=version, storage_options=dict(options))
-    sizes = table.get_add_actions().column("size_bytes").to_pylist()
+def table_state(uri: str, options: StorageOptions, app_id: str) -> TableState:
+    """A table's newest state, with its transaction of `app_id`."""
+    table = DeltaTable(uri, storage_options=dict(options))
     return TableState(
         version=table.version(),
         transaction=table.transaction_version(app_id),
         names=frozenset(field.name for field in table.schema().fields),
-        bytes=sum(size or 0 for size in sizes),
         deletion_vectors=table.metadata().configuration.get(DELETION_VECTORS) == "true",
     )
+
+
+def table_bytes(uri: str, options: StorageOptions, version: int) -> int:
+    """How large the files of a table's version are."""
+    table = DeltaTable(uri, version=version, storage_options=dict(options))
+    sizes = table.get_add_actions().column("size_bytes").to_pylist()
+    return sum(size or 0 for size in sizes)
 
 
 def own_commit(uri: str, options: StorageOptions, tag: CommitTag, since: int) -> Commit | None:

@@ -16,6 +16,7 @@ from cdc_assets.engines.spark.commits import (
     DELETION_VECTORS,
     TableState,
     own_commit,
+    table_bytes,
     table_state,
 )
 from cdc_assets.engines.spark.failures import is_conflict, typed_error
@@ -138,10 +139,11 @@ class SparkEngine:
         )
 
     def _merge(self, session: SparkSession, plan: ApplyPlan, before: TableState) -> None:
-        bronze = table_state(plan.bronze_uri, self._options, version=plan.bronze_version)
-        size_shuffle(session, self._config, bronze.bytes + before.bytes)
+        bronze_bytes = table_bytes(plan.bronze_uri, self._options, plan.bronze_version)
+        silver_bytes = table_bytes(plan.silver_uri, self._options, before.version)
+        size_shuffle(session, self._config, bronze_bytes + silver_bytes)
         target = delta_path(location(plan.silver_uri))
-        if before.bytes >= DELETION_VECTORS_BYTES_MIN and not before.deletion_vectors:
+        if silver_bytes >= DELETION_VECTORS_BYTES_MIN and not before.deletion_vectors:
             session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('{DELETION_VECTORS}' = 'true')")
         _at_version(session, plan).createOrReplaceTempView(_BRONZE)
         ranking = session.sql(plan.texts.ranking)
