@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cdc_assets.sandbox.handle import Sandbox
 
 from cdc_assets.engines.arrow import ArrowEngine
 from cdc_assets.engines.door import Engine
+from cdc_assets.sandbox.handle import Sandbox
 from cdc_assets.settings.model import SparkSettings
 from cdc_assets.sqlserver.connection import SourceConnection
 from cdc_assets_tests.source import CONNECTION_VARIABLE, Project, Server, Source
@@ -56,12 +56,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The server of all tests: a real one where the environment names it, else the sandbox."""
     if text := os.environ.get(CONNECTION_VARIABLE):
-        yield Server(text, ca_file=None, is_sandbox=False)
+        yield Server(text, reader=text, ca_file=None, is_sandbox=False)
         return
     state = tmp_path_factory.mktemp("sandbox")
     with Sandbox(state, capture_interval_seconds=0.0):
-        text = (state / "sales.admin.odbc").read_text().strip()
-        yield Server(text, str(state / "ca.pem"), is_sandbox=True)
+        admin = (state / "sales.admin.odbc").read_text().strip()
+        reader = (state / "sales.odbc").read_text().strip()
+        yield Server(admin, reader, str(state / "ca.pem"), is_sandbox=True)
 
 
 @pytest.fixture

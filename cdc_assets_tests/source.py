@@ -31,15 +31,25 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Server:
-    """Where tests find a SQL Server: an administrator's connection string, and a CA file."""
+    """Where tests find a SQL Server.
+
+    `admin` is an administrator's connection string, for the tests' own statements; `reader` is the
+    product's, with the grants that `Source.enable` gives it and no other.
+    """
 
     admin: str
+    reader: str
     ca_file: str | None
     is_sandbox: bool
 
+    @property
+    def reader_login(self) -> str:
+        """The product's login."""
+        return odbc_pairs(self.reader)["uid"]
+
     def text(self, database: str) -> str:
-        """The connection string for one of its databases."""
-        pairs = {**odbc_pairs(self.admin), "database": database}
+        """The product's connection string for one of the databases."""
+        pairs = {**odbc_pairs(self.reader), "database": database}
         return ";".join(f"{key}={value}" for key, value in pairs.items())
 
 
@@ -63,6 +73,20 @@ def cursor_of(server: Server, database: str, *, autocommit: bool = True) -> Iter
         connection.close()
 
 
+@dataclass(frozen=True)
+class Counters:
+    """A login's connections, statements and rows, and of them those of each (schema, table)."""
+
+    connections: int
+    statements: int
+    rows: int
+    tables: dict[tuple[str, str], tuple[int, int]]
+
+    def rows_of(self, table: str, schema: str = "dbo") -> int:
+        """Rows of one table that were sent."""
+        return self.tables.get((schema, table), (0, 0))[1]
+
+
 @dataclass
 class Source:
     """One database, with CDC on."""
@@ -78,6 +102,8 @@ class Source:
             cursor.execute(f"CREATE DATABASE [{name}]")
         source = cls(server, name)
         source.execute("EXEC sys.sp_cdc_enable_db")
+        if server.reader != server.admin:
+            source.execute(f"CREATE USER [{server.reader_login}] FOR LOGIN [{server.reader_login}]")
         return source
 
     def execute(self, *texts: str) -> None:
@@ -103,6 +129,25 @@ class Source:
             f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}',"
             f" @source_name = N'{table}', @role_name = NULL, @supports_net_changes = 0"
         )
+        if self.server.reader != self.server.admin:
+            reader = self.server.reader_login
+            self.execute(
+                f"GRANT SELECT ON [{schema}].[{table}] TO [{reader}]",
+                f"GRANT SELECT ON cdc.[{schema}_{table}_CT] TO [{reader}]",
+            )
+
+    def counters(self) -> Counters:
+        """What the product's login has done since the last call; the sandbox counts it."""
+        login = self.server.reader_login
+        logins = {row[0]: row for row in self.rows("EXEC sandbox.counters")}
+        tables = {
+            (row[2], row[3]): (int(row[4]), int(row[5]))
+            for row in self.rows("EXEC sandbox.table_counters")
+            if row[0] == login and row[1] == self.name
+        }
+        self.execute("EXEC sandbox.reset_counters")
+        _, connections, statements, rows = logins.get(login, (login, 0, 0, 0))
+        return Counters(int(connections), int(statements), int(rows), tables)
 
     def captured(self, minimum: str | None = None) -> str:
         """Wait until capture has processed what is committed; gives max_lsn."""

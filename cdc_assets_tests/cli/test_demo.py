@@ -1,0 +1,113 @@
+"""The demo as a person runs it, small; and its comparison, which must be able to fail."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from rich.console import Console
+
+from cdc_assets.cli.demo import DATABASE, DemoRun, show_comparison
+from cdc_assets.engines.database import Database
+from cdc_assets.ingest.sync import sync
+from cdc_assets.sandbox.handle import Sandbox
+from cdc_assets.settings import load_settings
+from cdc_assets.silver.apply import apply_changes
+
+PROJECT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-c", "from cdc_assets.cli import main; main()"]
+DEV_SECONDS_MAX = 120.0
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A project folder with the files of this one and no state."""
+    for name in ("tables.yaml", "dagster.yaml", "workspace.yaml"):
+        shutil.copyfile(PROJECT / name, tmp_path / name)
+    return tmp_path
+
+
+@pytest.fixture
+def environment(home: Path) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("CDC_", "DAGSTER_"))}
+    return {**kept, "CDC_TABLES": str(home / "tables.yaml"), "COLUMNS": "80"}
+
+
+def test_the_demo_twice(home: Path, environment: dict[str, str]) -> None:
+    for expected in (None, "starting from empty"):
+        done = subprocess.run(
+            [*COMMAND, "demo", "--scale", "0.02"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.count("identical") == 4
+        assert done.stdout.strip().splitlines()[-1].endswith("make dev")
+        assert expected is None or expected in done.stdout
+        assert max(len(line) for line in done.stdout.splitlines()) <= 80
+    assert (home / ".cdc" / "dagster").exists()
+
+
+@pytest.fixture
+def loaded(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Database, Path]]:
+    monkeypatch.setenv("CDC_TABLES", str(home / "tables.yaml"))
+    state = home / ".cdc" / "sandbox"
+    with Sandbox(state) as sandbox:
+        sandbox.load_workload(0.01)
+        database = Database.of(DATABASE, load_settings().databases[DATABASE])
+        sync(database)
+        for table in database.settings.tables:
+            apply_changes(database, table)
+        yield database, sandbox.connection_file(DATABASE, admin=True)
+
+
+def test_one_flipped_value_is_exit_status_1(loaded: tuple[Database, Path]) -> None:
+    database, source = loaded
+    run = DemoRun({}, {}, 1.0)
+    console = Console(record=True, width=80)
+    assert show_comparison(console, database, source, (run, run)) == 0
+    silver = DeltaTable(database.table("dbo_orders").silver_uri)
+    silver.update(updates={"clerk": "'flipped'"}, predicate="order_id = 7")
+    assert show_comparison(console, database, source, (run, run)) == 1
+    said = console.export_text()
+    assert "dbo_orders differs" in said
+    assert "'order_id': 7" in said
+
+
+def test_dev_serves_the_page_and_ends_with_ctrl_c(home: Path, environment: dict[str, str]) -> None:
+    environment["PYTHONPATH"] = str(PROJECT)
+    process = subprocess.Popen(
+        [*COMMAND, "dev"], env=environment, stdout=subprocess.PIPE, text=True, cwd=home
+    )
+    assert process.stdout is not None
+    try:
+        address = next(line for line in process.stdout if "http://" in line).split()[1]
+        assert _answers(address) == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    assert process.returncode == 0
+    with pytest.raises(OSError):
+        urllib.request.urlopen(address, timeout=5)
+
+
+def _answers(address: str) -> int:
+    deadline = time.monotonic() + DEV_SECONDS_MAX
+    while True:
+        try:
+            with urllib.request.urlopen(f"{address}/server_info", timeout=5) as response:
+                return int(response.status)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
