@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,11 +9,21 @@ import pytest
 from cdc_assets_tests.sandbox.harness import Client, Server, serving
 
 
+@pytest.fixture(scope="session")
+def empty_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stopped engine's state with an empty database `shop`, to be copied."""
+    directory = tmp_path_factory.mktemp("template") / "state"
+    with serving(directory):
+        return directory
+
+
 @pytest.fixture
-def engine_server(tmp_path: Path) -> Iterator[Server]:
+def engine_server(empty_shop: Path, tmp_path: Path) -> Iterator[Server]:
     """An engine with an empty database `shop`."""
-    with serving(tmp_path / "state") as server:
-        yield server
+    shutil.copytree(empty_shop, tmp_path / "state")
+    server = Server(tmp_path / "state")
+    yield server
+    server.close()
 
 
 @pytest.fixture

@@ -32,8 +32,10 @@ def add(
         binder, definition.columns, default_collation, table.columns, table.next_column
     )
     rows = _rows(work, table)
-    for column in columns:
-        _add_column(work, binder, table, column, rows)
+    for place, column in enumerate(columns):
+        # A computed column may use those that come with it.
+        so_far = replace(table, columns=(*table.columns, *columns[:place]))
+        _add_column(work, binder, so_far, column, rows)
     everything = (*table.columns, *columns)
     keys = keys_of(table.name, everything, definition.keys, table.keys)
     changed = replace(

@@ -22,7 +22,7 @@ class Catalog:
     @classmethod
     def load(cls, connection: Connection, version: int = 0) -> Catalog:
         """Read the stored catalogue."""
-        rows = connection.rows("SELECT kind, key, body FROM catalog.entries")
+        rows = connection.rows("SELECT kind, key, body FROM catalog.entries WHERE kind <> 'Macros'")
         return cls({(kind, key): e.of_json(kind, body) for kind, key, body in rows}, version)
 
     def put(self, connection: Connection, *items: Any) -> Catalog:

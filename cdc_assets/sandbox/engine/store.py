@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -68,8 +69,19 @@ class Store:
     def _prepare(self) -> None:
         self._root.execute("SET python_enable_replacements = false")
         self._root.execute("SET TimeZone = 'UTC'")
-        for statement in (*_TABLES, *definitions()):
+        for statement in _TABLES:
             self._root.execute(statement)
+        macros = definitions()
+        wanted = hashlib.sha256("\n".join(macros).encode()).hexdigest()
+        known = self._root.one("SELECT body FROM catalog.entries WHERE kind = 'Macros'")
+        if known is not None and known[0] == wanted:
+            return
+        self._root.execute("BEGIN")
+        for statement in macros:
+            self._root.execute(statement)
+        self._root.execute("DELETE FROM catalog.entries WHERE kind = 'Macros'")
+        self._root.execute("INSERT INTO catalog.entries VALUES ('Macros', '', ?)", [wanted])
+        self._root.execute("COMMIT")
 
     def _create_master(self) -> None:
         now = self.clock.datetime()

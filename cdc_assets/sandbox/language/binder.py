@@ -145,7 +145,8 @@ class ExpressionBinder:
             raise SqlError(
                 447, f"Expression type {operand.type.name} is invalid for COLLATE clause."
             )
-        return replace(operand, type=replace(operand.type, collation=collation.checked(wanted)))
+        kind = replace(operand.type, collation=collation.checked(wanted))
+        return replace(operand, type=kind, collated=True)
 
     def _at_time_zone(self, node: nodes.AtTimeZone, scope: Scope) -> Value:
         operand, zone = self.value(node.operand, scope), self.value(node.zone, scope)
@@ -231,18 +232,24 @@ class ExpressionBinder:
         return self.convert(left, kind), self.convert(right, kind), kind
 
     def _one_collation(self, left: Value, right: Value) -> str:
-        """A column's collation wins over a constant's; two columns must agree."""
-        found = [v.type.collation for v in (left, right) if v.type.name in types.STRINGS]
-        known = [name for name in found if name is not None]
-        if len({name.lower() for name in known}) <= 1:
-            return known[0] if known else self.default_collation
-        firm = [v.type.collation for v in (left, right) if v.type.collation and not v.is_constant]
-        if len(firm) == 1 and firm[0] is not None:
-            return firm[0]
-        explicit = [name for name in known if name.lower() != self.default_collation.lower()]
-        if not firm and len(explicit) == 1:
-            return explicit[0]
-        raise errors.collation_conflict(known[0], known[-1])
+        """COLLATE wins over a column's collation, that over a constant's; two must agree."""
+        texts = [v for v in (left, right) if v.type.name in types.STRINGS and v.type.collation]
+        for rank in (
+            [v for v in texts if v.collated],
+            [v for v in texts if not v.is_constant],
+            texts,
+        ):
+            names = {(v.type.collation or "").lower(): v.type.collation or "" for v in rank}
+            if len(names) == 1:
+                return next(iter(names.values()))
+            if names and rank is not texts:
+                raise errors.collation_conflict(*names.values())
+        others = [
+            v.type.collation
+            for v in texts
+            if (v.type.collation or "").lower() != self.default_collation.lower()
+        ]
+        return (others[0] if others else None) or self.default_collation
 
     def _in(self, node: nodes.In, scope: Scope) -> str:
         word = "NOT IN" if node.negated else "IN"
@@ -327,7 +334,8 @@ def constant(node: nodes.Constant, default_collation: str = DEFAULT_COLLATION) -
     if node.kind in (t.STRING, t.NSTRING):
         national = node.kind == t.NSTRING
         limit = 4000 if national else 8000
-        length = max(1, len(value)) if len(value) <= limit else MAX_LENGTH
+        units = values.utf16_units(value) if national else len(value)
+        length = max(1, units) if units <= limit else MAX_LENGTH
         make = types.nvarchar if national else types.varchar
         return values.text(value, make(length, default_collation))
     if node.kind == t.INTEGER:

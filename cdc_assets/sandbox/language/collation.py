@@ -9,7 +9,7 @@ from cdc_assets.sandbox.results import DEFAULT_COLLATION, SqlError, SqlType
 
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _KNOWN = re.compile(
-    r"(SQL_Latin1_General_CP1|Latin1_General(_100|_140)?)_(CI|CS)_AS(_KS)?(_WS)?(_SC)?(_UTF8)?|"
+    r"SQL_Latin1_General_CP1_CI_AS|Latin1_General(_100|_140)?_(CI|CS)_AS(_KS)?(_WS)?(_SC)?(_UTF8)?|"
     r"Latin1_General(_100|_140)?_BIN2?(_UTF8)?",
     re.IGNORECASE,
 )

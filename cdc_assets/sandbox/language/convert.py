@@ -10,7 +10,7 @@ from cdc_assets.sandbox.language.values import TICKS_PER_DAY, Value, raising, ra
 from cdc_assets.sandbox.results import MAX_LENGTH, SqlError, SqlType
 
 _DAY_1900 = 693595
-_MIN_DATETIME = 552877 * TICKS_PER_DAY  # 1753-01-01
+_MIN_DATETIME = 639905 * TICKS_PER_DAY  # 1753-01-01
 
 
 def convert(value: Value, target: SqlType, style: int | None = None) -> Value:
@@ -112,7 +112,7 @@ def _fit_text(sql: str, source: SqlType, target: SqlType) -> str:
     fixed = target.name in ("char", "nchar")
     if source.name in types.STRINGS | types.BINARIES:
         if not shorter:
-            sql = f"left({sql}, {length})"
+            sql = f"{'cut' if target.name in types.NATIONAL else 'left'}({sql}, {length})"
     elif types.text_length(source) > (length or 0):
         failure = raising(
             8115, f"Arithmetic overflow error converting expression to data type {target.name}."

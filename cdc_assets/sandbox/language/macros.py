@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+
 from cdc_assets.sandbox.language.values import MAX_TICKS, TICKS_PER_DAY, raising
 
 # Punctuation that ASCII puts between and behind the letters goes before the digits, as the
@@ -10,6 +12,7 @@ _BEHIND = "[\\]^`{|}~"
 _BEFORE = "".join(chr(code) for code in range(0x0E, 0x0E + len(_BEHIND)))
 # What code page 1252 has above Latin-1's controls.
 _CP1252 = bytes(range(0x80, 0xA0)).decode("cp1252", "ignore")
+_UPPER, _LOWER = string.ascii_uppercase, string.ascii_lowercase
 _DATE = r"(\d{4})-?(\d{1,2})-?(\d{1,2})"
 _CLOCK = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.:](\d{1,7})\d*)?)?"
 _ZONE = r"(Z|[+-]\d{2}:\d{2})"
@@ -19,12 +22,15 @@ MACROS: dict[str, str] = {
     "primary_key_of(x)": f"translate(strip_accents(x), '{_BEHIND}', '{_BEFORE}')",
     "sort_key(x)": "primary_key_of(fold(x)) || chr(1) || fold(x)",
     "sort_key_case(x)": "sort_key(x) || chr(1) || "
-    "translate(rtrim(x, ' '), 'ABCDEFGHIJKLMNOPQRSTUVWXYZ', 'abcdefghijklmnopqrstuvwxyz') || "
-    "chr(1) || rtrim(x, ' ')",
+    f"translate(rtrim(x, ' '), '{_UPPER + _LOWER}', '{_LOWER + _UPPER}')",
     "guid_key(x)": "concat(x[25:36], x[20:23], x[17:18], x[15:16], x[12:13], x[10:11], "
     "x[7:8], x[5:6], x[3:4], x[1:2])",
     "utf16_length(x)": "CASE WHEN strlen(x) = length(x) THEN length(x) ELSE length(x) + "
     "length(regexp_replace(x, '[^\\x{10000}-\\x{10FFFF}]', '', 'g')) END",
+    "cut(x, n)": "CASE WHEN strlen(x) = length(x) OR utf16_length(x) = length(x) THEN left(x, n) "
+    "WHEN utf16_length(x) <= n THEN x ELSE "
+    + raising(40515, "Cutting a string with surrogate pairs is not supported by the sandbox.")
+    + " END",
     "narrow(x)": "CASE WHEN strlen(x) = length(x) THEN x ELSE regexp_replace(x, "
     "'[^\\x{00}-\\x{7F}\\x{A0}-\\x{FF}" + _CP1252 + "]', '?', 'g') END",
     "unscaled(x)": "CAST(replace(CAST(x AS VARCHAR), '.', '') AS HUGEINT)",

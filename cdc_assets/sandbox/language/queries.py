@@ -33,7 +33,8 @@ class QueryParser(ExpressionParser):
         body = self.query_body()
         order: tuple[nodes.OrderItem, ...] = ()
         offset = fetch = None
-        if self.accept_phrase("ORDER", "BY"):
+        if self.accept("ORDER"):
+            self.expect("BY")
             order = self.order_items()
             if self.accept("OFFSET"):
                 offset = self.expression()
@@ -100,7 +101,8 @@ class QueryParser(ExpressionParser):
         source = self.table_sources() if self.accept("FROM") else None
         where = self.condition() if self.accept("WHERE") else None
         group: tuple[nodes.Node, ...] = ()
-        if self.accept_phrase("GROUP", "BY"):
+        if self.accept("GROUP"):
+            self.expect("BY")
             group = self._list()
         having = self.condition() if self.accept("HAVING") else None
         if self.at("WINDOW"):

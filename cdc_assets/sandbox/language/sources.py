@@ -81,8 +81,8 @@ class SourceBinder(CallBinder):
 
     def add_source(self, relation: Relation, names: tuple[str, ...], scope: Scope) -> str:
         """Put a relation into the scope under a fresh alias; its text in FROM."""
-        wanted = names[-1].lower()
-        if any(s.names[-1].lower() == wanted and s.names == names for s in scope.sources):
+        exposed = [tuple(name.lower() for name in source.names) for source in scope.sources]
+        if tuple(name.lower() for name in names) in exposed:
             raise SqlError(
                 1013,
                 f'The objects "{names[-1]}" and "{names[-1]}" in the FROM clause have the same '

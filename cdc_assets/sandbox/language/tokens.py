@@ -197,8 +197,8 @@ class TokenStream:
     def fail(self) -> NoReturn:
         """Raise Msg 102 (or 156 for a keyword) at the cursor."""
         token = self.token
-        if token.kind == END and self.index:
-            token = self.tokens[self.index - 1]
+        if token.kind == END:
+            raise errors.syntax(self.tokens[self.index - 1].text if self.index else "")
         raise errors.syntax(token.text, keyword=token.is_reserved)
 
     def identifier(self) -> str:

@@ -43,6 +43,9 @@ class Value:
     literal: bool = False
     """Written in the text: a whole number then has only its own digits as a decimal."""
 
+    collated: bool = False
+    """Its collation was written with COLLATE, which wins over a column's."""
+
     @property
     def is_constant(self) -> bool:
         """Whether its value is known."""
@@ -120,7 +123,13 @@ def nvarchar(value: str | None) -> Value:
     """A Unicode string constant of just its length."""
     if value is None:
         return null(types.SYSNAME)
-    return text(value, types.nvarchar(max(1, len(value)) if len(value) <= 4000 else MAX_LENGTH))
+    units = utf16_units(value)
+    return text(value, types.nvarchar(max(1, units) if units <= 4000 else MAX_LENGTH))
+
+
+def utf16_units(value: str) -> int:
+    """A string's length as T-SQL counts it for nvarchar."""
+    return len(value) + sum(char > "\uffff" for char in value)
 
 
 def sysname(value: str | None) -> Value:

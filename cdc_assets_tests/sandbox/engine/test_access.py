@@ -34,38 +34,42 @@ def test_least_privilege_is_enough(reader: Client) -> None:
     assert reader.value("SELECT COUNT(*) FROM cdc.dbo_t_CT") == 1
     assert reader.value("SELECT COUNT(*) FROM cdc.lsn_time_mapping") == 2
     assert max_lsn(reader) is not None
-    assert reader.value("SELECT CONVERT(varchar(22), sys.fn_cdc_get_min_lsn('dbo_t'), 1)") > "0x1"[:2]
+    assert (
+        reader.value("SELECT CONVERT(varchar(22), sys.fn_cdc_get_min_lsn('dbo_t'), 1)") > "0x1"[:2]
+    )
     assert [r[2] for r in reader.rows("EXEC sys.sp_cdc_help_change_data_capture")] == ["dbo_t"]
     assert len(reader.rows("EXEC sys.sp_cdc_get_captured_columns 'dbo_t'")) == 3
-    assert reader.value("SELECT COUNT(*) FROM sys.columns WHERE object_id = OBJECT_ID('dbo.t')") == 3
+    assert (
+        reader.value("SELECT COUNT(*) FROM sys.columns WHERE object_id = OBJECT_ID('dbo.t')") == 3
+    )
     assert len(reader.rows("EXEC sp_spaceused 'dbo.t'")) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("SELECT * FROM u", 229),
-        ("SELECT * FROM cdc.dbo_u_CT", 229),
-        ("SELECT 1 WHERE EXISTS (SELECT 1 FROM u)", 229),
-        ("INSERT t VALUES (9, 9, 9)", 229),
-        ("UPDATE t SET v = 1", 229),
-        ("DELETE t", 229),
-        ("TRUNCATE TABLE t", 229),
-        ("CREATE TABLE x (a int)", 262),
-        ("DROP TABLE t", 3701),
-        ("ALTER TABLE t ADD x int", 4902),
-        ("GRANT SELECT ON u TO reader", 262),
-        ("CREATE LOGIN x WITH PASSWORD = 'x'", 15247),
-        ("EXEC sys.sp_cdc_disable_table 'dbo', 't', 'all'", 22904),
-        ("EXEC sys.sp_cdc_cleanup_change_table 'dbo_t', NULL", 22904),
-        ("EXEC sys.sp_cdc_stop_job 'capture'", 22904),
-        ("EXEC sandbox.counters", 229),
-        ("EXEC sys.sp_cdc_get_captured_columns 'dbo_u'", 22981),
-        ("USE model2", 911),
-    ],
-)
-def test_everything_else_is_denied(reader: Client, text: str, number: int) -> None:
-    assert reader.error(text).number == number
+DENIED = [
+    ("SELECT * FROM u", 229),
+    ("SELECT * FROM cdc.dbo_u_CT", 229),
+    ("SELECT 1 WHERE EXISTS (SELECT 1 FROM u)", 229),
+    ("INSERT t VALUES (9, 9, 9)", 229),
+    ("UPDATE t SET v = 1", 229),
+    ("DELETE t", 229),
+    ("TRUNCATE TABLE t", 229),
+    ("CREATE TABLE x (a int)", 262),
+    ("DROP TABLE t", 3701),
+    ("ALTER TABLE t ADD x int", 4902),
+    ("GRANT SELECT ON u TO reader", 262),
+    ("CREATE LOGIN x WITH PASSWORD = 'x'", 15247),
+    ("EXEC sys.sp_cdc_disable_table 'dbo', 't', 'all'", 22904),
+    ("EXEC sys.sp_cdc_cleanup_change_table 'dbo_t', NULL", 22904),
+    ("EXEC sys.sp_cdc_stop_job 'capture'", 22904),
+    ("EXEC sandbox.counters", 229),
+    ("EXEC sys.sp_cdc_get_captured_columns 'dbo_u'", 22981),
+    ("USE model2", 911),
+]
+
+
+def test_everything_else_is_denied(reader: Client) -> None:
+    found = [(text, reader.error(text).number) for text, _ in DENIED]
+    assert found == DENIED
 
 
 def test_the_catalogue_hides_the_rest(reader: Client) -> None:
@@ -116,7 +120,10 @@ def test_logins(engine_server: Server, db: Client) -> None:
         engine_server.client("a b", password="p'w")
     assert closed.value.number == 4060
     db.run("CREATE USER [a b] FOR LOGIN [a b]")
-    assert engine_server.client("A B", database="", password="p'w").value("SELECT USER_NAME()") == "a b"
+    assert (
+        engine_server.client("A B", database="", password="p'w").value("SELECT USER_NAME()")
+        == "a b"
+    )
     db.run("ALTER LOGIN [a b] WITH PASSWORD = 'new'")
     with pytest.raises(SqlError):
         engine_server.client("a b", password="p'w")

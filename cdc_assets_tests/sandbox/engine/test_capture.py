@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from cdc_assets.lsn import Lsn
+from cdc_assets.sandbox.engine import cleanup, lsns
 from cdc_assets_tests.sandbox.harness import Client, Server, captured, max_lsn, serving
 
 LOG = (
@@ -185,8 +188,6 @@ def test_capture_lags_behind_commits(t: Client) -> None:
 
 
 def test_capture_on_its_own_interval(tmp_path: Path) -> None:
-    import time
-
     with serving(tmp_path / "s", capture_interval_seconds=0.2) as server:
         t = server.client()
         t.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(10))", "EXEC sys.sp_cdc_enable_db")
@@ -228,7 +229,9 @@ def test_idle_entries(t: Client) -> None:
 def test_cleanup_moves_the_watermark_and_deletes_below(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a')", "INSERT t VALUES (2, 'b')", "INSERT t VALUES (3, 'c')")
     marks = [r[0] for r in t.rows(LOG)]
-    cleanup = "EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_t', @low_water_mark = "
+    cleanup = (
+        "EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_t', @low_water_mark = "
+    )
     t.run(cleanup + marks[1])
     assert min_lsn(t) == marks[1]
     assert [r[0] for r in t.rows(LOG)] == marks[1:]
@@ -241,9 +244,6 @@ def test_cleanup_moves_the_watermark_and_deletes_below(t: Client) -> None:
 
 
 def test_cleanup_commits_the_watermark_before_it_deletes(t: Client) -> None:
-    from cdc_assets.sandbox.engine import cleanup, lsns
-    from cdc_assets.lsn import Lsn
-
     t.run("INSERT t VALUES (1, 'a')", "INSERT t VALUES (2, 'b')")
     marks = [r[0] for r in t.rows(LOG)]
     seen: list[tuple[str | None, int]] = []

@@ -50,17 +50,23 @@ def test_max_lsn_and_its_time(orders: Client) -> None:
 
 
 def test_counting_and_paging_the_mapping(orders: Client) -> None:
-    assert orders.rows("SELECT COUNT(*), MIN(start_lsn), MAX(start_lsn) FROM cdc.lsn_time_mapping")[
-        0
-    ][0] == 3
+    assert (
+        orders.rows("SELECT COUNT(*), MIN(start_lsn), MAX(start_lsn) FROM cdc.lsn_time_mapping")[0][
+            0
+        ]
+        == 3
+    )
     listed = [r[0] for r in orders.rows("SELECT start_lsn FROM cdc.lsn_time_mapping ORDER BY 1")]
     page = "SELECT start_lsn FROM cdc.lsn_time_mapping ORDER BY start_lsn OFFSET 1 ROWS FETCH NEXT "
     assert orders.rows(page + "1 ROWS ONLY") == [(listed[1],)]
-    assert orders.value(
-        "SELECT CASE WHEN EXISTS (SELECT 1 FROM cdc.lsn_time_mapping WHERE start_lsn > "
-        "CONVERT(binary(10), @P1, 1)) THEN 1 ELSE 0 END",
-        "0x" + listed[-1].hex(),
-    ) == 0
+    assert (
+        orders.value(
+            "SELECT CASE WHEN EXISTS (SELECT 1 FROM cdc.lsn_time_mapping WHERE start_lsn > "
+            "CONVERT(binary(10), @P1, 1)) THEN 1 ELSE 0 END",
+            "0x" + listed[-1].hex(),
+        )
+        == 0
+    )
 
 
 def test_increment_and_decrement(orders: Client) -> None:
@@ -131,7 +137,9 @@ def test_help_lists_instances(orders: Client) -> None:
     ]
     assert rows[0][:3] == ("dbo", "orders", "dbo_orders")
     assert rows[0][13:] == ("[id]", "[id], [name], [at]")
-    assert orders.rows("exec sp_cdc_help_change_data_capture N'dbo', @source_name = 'orders'") == rows
+    assert (
+        orders.rows("exec sp_cdc_help_change_data_capture N'dbo', @source_name = 'orders'") == rows
+    )
     assert orders.rows("EXEC sys.sp_cdc_help_change_data_capture 'dbo', 'nothing'") == []
     assert orders.call("sys.sp_cdc_help_change_data_capture")[0][1] == rows
 
@@ -164,7 +172,9 @@ def test_captured_columns_and_history(orders: Client) -> None:
     ]
     orders.run("ALTER TABLE dbo.orders ADD extra varchar(5) NULL")
     history = orders.rows("EXEC sys.sp_cdc_get_ddl_history @capture_instance = @P1", "DBO_orders")
-    assert [r[3:5] for r in history] == [(False, "ALTER TABLE dbo.orders ADD extra varchar(5) NULL")]
+    assert [r[3:5] for r in history] == [
+        (False, "ALTER TABLE dbo.orders ADD extra varchar(5) NULL")
+    ]
     assert orders.error("EXEC sys.sp_cdc_get_captured_columns 'nothing'").number == 22981
 
 

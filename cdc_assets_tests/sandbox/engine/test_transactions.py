@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from cdc_assets.sandbox.results import SqlError
 from cdc_assets_tests.sandbox.harness import Client, Server, captured, max_lsn
 
 
@@ -94,9 +95,7 @@ def test_nesting_counts(t: Client) -> None:
         ("INSERT t VALUES (5, 'too long')", 2628),
     ],
 )
-def test_a_failed_statement_leaves_the_transaction_open(
-    t: Client, text: str, number: int
-) -> None:
+def test_a_failed_statement_leaves_the_transaction_open(t: Client, text: str, number: int) -> None:
     t.run("BEGIN TRAN; INSERT t VALUES (2, 'b')")
     error = t.error(text)
     if number == 2628:  # raised while values are computed: that ends the transaction here
@@ -175,14 +174,14 @@ def test_requests_of_the_transaction_manager(t: Client) -> None:
 
 
 def test_commits_of_many_threads_keep_order(engine_server: Server, t: Client) -> None:
-    errors: list[BaseException] = []
+    errors: list[SqlError] = []
 
     def write(start: int) -> None:
         client = engine_server.client()
         try:
             for number in range(start, start + 8):
                 client.run(f"INSERT t VALUES ({number}, 'w')")
-        except BaseException as error:
+        except SqlError as error:
             errors.append(error)
 
     threads = [threading.Thread(target=write, args=(100 * i,)) for i in range(1, 5)]
