@@ -11,13 +11,12 @@ from cdc_assets.engines.door import Engine
 from cdc_assets.sandbox.handle import Sandbox
 from cdc_assets.settings.model import SparkSettings
 from cdc_assets.sqlserver.connection import SourceConnection
-from cdc_assets_tests.source import CONNECTION_VARIABLE, Project, Server, Source
+from cdc_assets_tests.source import CONNECTION_VARIABLE, SPARK, Project, Server, Source
 
 ENGINES = [
     pytest.param("arrow", id="arrow"),
     pytest.param("spark", id="spark", marks=pytest.mark.spark),
 ]
-SPARK = SparkSettings(master="local[2]")
 NO_SOURCE = SourceConnection(name="none", text="Server=127.0.0.1,1;UID=x;PWD=x")
 
 
@@ -28,7 +27,7 @@ def make_engine(name: str, source: SourceConnection) -> Engine:
     # Late: the fast tests must run where no PySpark is installed.
     from cdc_assets.engines.spark.engine import SparkEngine  # noqa: PLC0415
 
-    return SparkEngine(source, SPARK, {})
+    return SparkEngine(source, SparkSettings(**SPARK), {})
 
 
 @pytest.fixture(params=ENGINES)

@@ -28,6 +28,17 @@ CONNECTION_VARIABLE = "CDC_TEST_CONNECTION_STRING"
 CAPTURE_SECONDS_MAX = 60.0
 _numbers = itertools.count(1)
 
+SPARK: dict[str, Any] = {
+    "master": "local[2]",
+    "conf": {
+        "spark.driver.memory": "1g",
+        # Tests are short: no optimising compiler, in the JVM or in Spark.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.codegen.wholeStage": "false",
+    },
+}
+"""The Spark of all tests: one session, for short work."""
+
 
 @dataclass(frozen=True)
 class Server:
@@ -197,7 +208,7 @@ class Project:
             "connection": "file:source.odbc",
             "lake": "lake",
             "defaults": {"engine": self.engine, "finality": self.finality},
-            "spark": {"master": "local[2]"},
+            "spark": SPARK,
             "tables": self.tables,
             **self.extra,
         }

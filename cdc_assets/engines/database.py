@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc_assets.engines.arrow import ArrowEngine
+from cdc_assets.engines.spark.installed import require_pyspark
 from cdc_assets.lake.lake import Lake
 from cdc_assets.names import DatabaseName, TableName
 from cdc_assets.planning.plans import EngineChoice
@@ -65,6 +66,7 @@ class Database:
     @functools.cached_property
     def _spark(self) -> Engine:
         # Late: pyspark is an extra, and importing it costs what most runs never need.
+        require_pyspark()
         from cdc_assets.engines.spark.engine import SparkEngine  # noqa: PLC0415
 
         return SparkEngine(self.source, self.settings.spark, self.settings.storage_options)

@@ -19,17 +19,10 @@ from cdc_assets.planning.plans import AppendPlan, ApplyPlan, CommitTag, ReadRang
 from cdc_assets.settings.model import SparkSettings
 from cdc_assets.sqlserver.connection import SourceConnection
 from cdc_assets.sqlserver.read import arrow_schema
+from cdc_assets_tests.source import SPARK
 
 CANARY = "Tr0ub4dor-and-3"
-LOCAL = SparkSettings(
-    master="local[2]",
-    conf={
-        "spark.driver.memory": "1g",
-        # Tests are short: no optimising compiler, in the JVM or in Spark.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.sql.codegen.wholeStage": "false",
-    },
-)
+LOCAL = SparkSettings(**SPARK)
 CAPTURED = (Column("id", "INT"), Column("name", "STRING"))
 BRONZE = bronze_columns(CAPTURED)
 SILVER = silver_columns(CAPTURED)
