@@ -40,12 +40,15 @@ class Access:
         """Whether it may use a database."""
         return self.user(database) is not None
 
-    def roles(self, database: int) -> set[str]:
+    def roles(self, database: int) -> frozenset[str]:
         """Its user's name, public and roles, in lower case."""
-        user = self.user(database)
-        if user is None:
-            return set()
-        return {name.lower() for name in self.catalog.roles_of(database, user)}
+        key = ("roles", self.login.key, database)
+        if key not in self.catalog.derived:
+            user = self.user(database)
+            names = self.catalog.roles_of(database, user) if user is not None else ()
+            self.catalog.derived[key] = frozenset(name.lower() for name in names)
+        found: frozenset[str] = self.catalog.derived[key]
+        return found
 
     def owner(self, database: int) -> bool:
         """Whether it is db_owner there."""
@@ -54,12 +57,14 @@ class Access:
     def _granted(self, table: e.Table, permission: str) -> list[e.Permission]:
         found = []
         for role in self.roles(table.database):
-            for item in self.catalog.permissions.get((table.database, role), ()):
-                on_object = item.object == table.id
-                on_schema = (item.schema or "").lower() == table.schema.lower()
-                on_database = item.object is None and item.schema is None
-                if item.name in (permission, "CONTROL") and (on_object or on_schema or on_database):
-                    found.append(item)
+            own = self.catalog.permissions.get((table.database, role, table.id), [])
+            wide = self.catalog.permissions.get((table.database, role, None), [])
+            found += [
+                item
+                for item in (*own, *wide)
+                if item.name in (permission, "CONTROL")
+                and (item.schema is None or item.schema.lower() == table.schema.lower())
+            ]
         return found
 
     def readable(self, table: e.Table) -> frozenset[str] | None:

@@ -64,7 +64,7 @@ class Capture:
     def committed(self, database: int) -> None:
         """A commit of the database has changes: with interval 0 they are captured now."""
         if not self.interval_seconds and self.running(database):
-            self.step(database)
+            self._try(database)
 
     def _run(self) -> None:
         while not self._ending.wait(_TICK_SECONDS):

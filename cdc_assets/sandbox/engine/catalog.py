@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,8 @@ class Catalog:
     def __init__(self, items: dict[tuple[str, str], Any], version: int = 0) -> None:
         self._items = items
         self.version = version
+        self.derived: dict[Hashable, Any] = {}
+        """What others worked out of this state, to be found again."""
 
     @classmethod
     def load(cls, connection: Connection, version: int = 0) -> Catalog:
@@ -107,14 +109,27 @@ class Catalog:
         """The capture instances of a table."""
         return self._by_source.get(source, ())
 
+    @cached_property
+    def _by_database(self) -> dict[int, list[e.Instance]]:
+        found: dict[int, list[e.Instance]] = {}
+        for instance in sorted(self.of_kind(e.Instance), key=lambda i: i.table):
+            found.setdefault(instance.database, []).append(instance)
+        return found
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[int, str], list[e.Instance]]:
+        found: dict[tuple[int, str], list[e.Instance]] = {}
+        for instance in self.of_kind(e.Instance):
+            found.setdefault((instance.database, instance.name.lower()), []).append(instance)
+        return found
+
     def instances(self, database: int) -> list[e.Instance]:
         """The capture instances of a database."""
-        found = (i for group in self._by_source.values() for i in group)
-        return sorted((i for i in found if i.database == database), key=lambda i: i.table)
+        return list(self._by_database.get(database, ()))
 
     def instance(self, database: int, name: str) -> e.Instance | None:
         """An instance by name: exactly first, else whatever its case."""
-        same = [i for i in self.instances(database) if i.name.lower() == name.lower()]
+        same = self._by_name.get((database, name.lower()), [])
         return next((i for i in same if i.name == name), same[0] if same else None)
 
     # --- logins and settings -------------------------------------------------------------------
@@ -140,11 +155,12 @@ class Catalog:
         )
 
     @cached_property
-    def permissions(self) -> dict[tuple[int, str], list[e.Permission]]:
-        """GRANTs and DENYs by database and lower-case principal."""
-        found: dict[tuple[int, str], list[e.Permission]] = {}
+    def permissions(self) -> dict[tuple[int, str, int | None], list[e.Permission]]:
+        """GRANTs and DENYs by database, lower-case principal and object (None: wider ones)."""
+        found: dict[tuple[int, str, int | None], list[e.Permission]] = {}
         for item in self.of_kind(e.Permission):
-            found.setdefault((item.database, item.principal.lower()), []).append(item)
+            key = (item.database, item.principal.lower(), item.object)
+            found.setdefault(key, []).append(item)
         return found
 
     def roles_of(self, database: int, user: str) -> Iterable[str]:

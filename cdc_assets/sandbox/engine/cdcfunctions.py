@@ -62,6 +62,11 @@ def _min_lsn(context: Context, name: Value) -> str:
     The name is compared as sysname is: exactly where instances differ in case only.
     """
     database = context.current.id
+    if isinstance(name.constant, str):
+        found = context.catalog.instance(database, name.constant.rstrip(" "))
+        if found is None or not context.access.reads(database, found):
+            return _ZERO
+        return _reached(context, str(found.table))
     visible = [i for i in context.catalog.instances(database) if context.access.reads(database, i)]
     text = convert(name, types.nvarchar(128)).sql
     if not visible:
@@ -72,11 +77,16 @@ def _min_lsn(context: Context, name: Value) -> str:
         for i in visible
     )
     number = f"(CASE {folded} {branches} ELSE 0 END)"
-    low = f"(SELECT w.start_lsn FROM catalog.watermarks AS w WHERE w.instance = {number})"
     return (
         f"CASE WHEN {text} IS NULL OR {number} = 0 THEN {_ZERO} "
-        f"WHEN {low} <= {_max_lsn(context)} THEN {low} END"
+        f"ELSE {_reached(context, number)} END"
     )
+
+
+def _reached(context: Context, instance: str) -> str:
+    """An instance's watermark, once capture has come that far."""
+    low = f"(SELECT w.start_lsn FROM catalog.watermarks AS w WHERE w.instance = {instance})"
+    return f"CASE WHEN {low} <= {_max_lsn(context)} THEN {low} END"
 
 
 def _quoted(text: str) -> str:

@@ -11,12 +11,13 @@ from cdc_assets.sandbox.engine import changes
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.constraints import check_keys, check_nulls
 from cdc_assets.sandbox.engine.relations import relation_of
+from cdc_assets.sandbox.engine.targets import TargetColumns
 from cdc_assets.sandbox.engine.work import Work
 from cdc_assets.sandbox.language import nodes, types, values
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language.binder import implicitly_converts
 from cdc_assets.sandbox.language.convert import assign
-from cdc_assets.sandbox.language.folding import fold
+from cdc_assets.sandbox.language.folding import attempt, fold
 from cdc_assets.sandbox.language.parser import parse_expression
 from cdc_assets.sandbox.language.scope import Scope, Source
 from cdc_assets.sandbox.language.selects import QueryBinder
@@ -25,6 +26,7 @@ from cdc_assets.sandbox.results import SqlError, SqlType
 
 STAGE = "temp.stage"
 _FINAL = "temp.final"
+_LONGEST_TRIED = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Applied:
     last_identity: int | None = None
 
 
-class Changer:
+class Changer(TargetColumns):
     """Applies one statement's changes to one table."""
 
     def __init__(
@@ -48,11 +50,10 @@ class Changer:
         database: str,
         identity_insert: bool,
     ) -> None:
+        super().__init__(table, identity_insert=identity_insert)
         self.work = work
         self.binder = binder
-        self.table = table
         self.database = database
-        self.identity_insert = identity_insert
         self.connection = work.connection
 
     @property
@@ -74,76 +75,28 @@ class Changer:
 
     # --- INSERT --------------------------------------------------------------------------------
 
-    def insert_columns(self, names: Sequence[str], width: int | None) -> list[e.Column]:
-        """The columns that an INSERT gives values for; raises Msg 207, 264, 213, 544, 271."""
-        if names:
-            chosen = [self._column(name) for name in names]
-            if len({c.id for c in chosen}) < len(chosen):
-                raise SqlError(
-                    264,
-                    f"The column name '{names[-1]}' is specified more than once in the SET clause "
-                    "or column list of an INSERT.",
-                )
-        else:
-            chosen = [
-                c
-                for c in self.table.columns
-                if not c.generated and (c.identity is None or self.identity_insert)
-            ]
-        for column in chosen:
-            self._check_writable(column)
-        if width is not None and width != len(chosen):
-            if not names:
-                raise SqlError(
-                    213, "Column name or number of supplied values does not match table definition."
-                )
-            more = len(chosen) > width
-            raise SqlError(
-                109 if more else 110,
-                f"There are {'more' if more else 'fewer'} columns in the INSERT statement than "
-                "values specified in the VALUES clause. The number of values in the VALUES clause "
-                "must match the number of columns specified in the INSERT statement.",
-                15,
-            )
-        return chosen
-
-    def _column(self, name: str) -> e.Column:
-        column = self.table.column(name)
-        if column is None:
-            raise SqlError(207, f"Invalid column name '{name}'.")
-        return column
-
-    def _check_writable(self, column: e.Column) -> None:
-        if column.computed is not None:
-            raise SqlError(
-                271,
-                f'The column "{column.name}" cannot be modified because it is either a computed '
-                "column or is the result of a UNION operator.",
-            )
-        if column.type.name == "rowversion":
-            raise SqlError(273, "Cannot insert an explicit value into a timestamp column.")
-        if column.identity is not None and not self.identity_insert:
-            raise SqlError(
-                544,
-                f"Cannot insert explicit value for identity column in table '{self.table.name}' "
-                "when IDENTITY_INSERT is set to OFF.",
-            )
-
     def insert_values(self, columns: Sequence[e.Column], rows: nodes.Values) -> Applied:
         """INSERT … VALUES."""
         texts = []
         for number, row in enumerate(rows.rows, start=1):
             if len(row) != len(columns):
                 self.insert_columns([c.name for c in columns], len(row))
-            cells = [
-                self.assigned(column, item, Scope())
-                for column, item in zip(columns, row, strict=True)
-            ]
+            cells = [self._literal(column, item) for column, item in zip(columns, row, strict=True)]
             texts.append(f"({number}, {', '.join(cells)})")
         names = ", ".join(["rn", *(c.physical for c in columns)])
         return self._insert(
             f"SELECT {self._typed(columns)} FROM (VALUES {', '.join(texts)}) AS v({names})", columns
         )
+
+    def _literal(self, column: e.Column, item: nodes.Node) -> str:
+        """A value of a VALUES row; a constant's error is raised before anything has begun."""
+        if isinstance(item, nodes.Constant) and item.kind == "default":
+            return self._default(column).sql
+        value = self.binder.value(item, Scope())
+        result = self._assigned(column, value)
+        if value.is_constant and not result.is_constant and len(result.sql) < _LONGEST_TRIED:
+            attempt(result)
+        return result.sql
 
     def _typed(self, columns: Sequence[e.Column]) -> str:
         typed = [f"CAST({c.physical} AS {types.physical(c.type)}) AS {c.physical}" for c in columns]
@@ -308,23 +261,6 @@ class Changer:
         count = self._stage(f"SELECT row_number() OVER () AS rn, * FROM ({inner}) AS i{limit}")
         return self._apply_update(set(assigned), count)
 
-    def assignments(
-        self, given: Sequence[tuple[str, nodes.Node]]
-    ) -> list[tuple[e.Column, nodes.Node]]:
-        """The columns that SET names; raises Msg 207, 264, 271, 272 or 8102."""
-        found: list[tuple[e.Column, nodes.Node]] = []
-        for name, node in given:
-            column = self._column(name)
-            self._check_updatable(column)
-            if any(column.id == other.id for other, _ in found):
-                raise SqlError(
-                    264,
-                    f"The column name '{name}' is specified more than once in the SET clause or "
-                    "column list of an INSERT.",
-                )
-            found.append((column, node))
-        return found
-
     def assigned(self, column: e.Column, node: nodes.Node, scope: Scope) -> str:
         """The text of a column's new value."""
         if isinstance(node, nodes.Constant) and node.kind == "default":
@@ -342,13 +278,6 @@ class Changer:
     def delete_staged(self, select: str) -> int:
         """Delete rows that a query gives (rn, rid, c1, …)."""
         return self._delete(self._stage(select)).rows
-
-    def _check_updatable(self, column: e.Column) -> None:
-        if column.identity is not None:
-            raise SqlError(8102, f"Cannot update identity column '{column.name}'.")
-        if column.type.name == "rowversion":
-            raise SqlError(272, "Cannot update a timestamp column.")
-        self._check_writable(column)
 
     def _apply_update(self, assigned: set[int], count: int) -> Applied:
         stage = STAGE

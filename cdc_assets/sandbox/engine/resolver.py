@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
 
 from cdc_assets.sandbox.engine import cdcfunctions, serverfunctions, viewrows, views
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.clock import iana
 from cdc_assets.sandbox.engine.context import SERVER_NAME, VERSION, Context
 from cdc_assets.sandbox.engine.relations import relation_of
+from cdc_assets.sandbox.engine.rows import Described
 from cdc_assets.sandbox.engine.rows import table as arrow_table
 from cdc_assets.sandbox.language import errors, types, values
 from cdc_assets.sandbox.language.scope import Relation, RelationColumn
@@ -74,12 +77,12 @@ class Resolver:
             if dynamic is None:
                 raise errors.invalid_object(".".join(parts))
             described, rows = dynamic
+            data = arrow_table(described, rows)
         else:
             described, make = found
-            viewer = viewrows.Viewer(self.context.catalog, self.context.access, database)
-            rows = make(viewer)
+            data = self._view_rows(described, make, database)
         registered = f"view_{schema.lower()}_{name.lower()}_{database.id}"
-        self.context.connection.register(registered, arrow_table(described, rows))
+        self.context.connection.register(registered, data)
         columns = [
             RelationColumn(column, f"x{i + 1}", kind) for i, (column, kind) in enumerate(described)
         ]
@@ -94,6 +97,20 @@ class Resolver:
                 RelationColumn("end_lsn", "end_lsn", types.binary(10)),
             ]
         return Relation(sql, tuple(columns), (database.name, schema, name))
+
+    def _view_rows(
+        self,
+        described: Described,
+        make: Callable[[viewrows.Viewer], list[viewrows.Row]],
+        database: e.Database,
+    ) -> pa.Table:
+        """A catalogue view's rows as this login sees them, made once per state of the catalogue."""
+        catalog = self.context.catalog
+        key = ("view", make, database.id, self.context.login.key)
+        if key not in catalog.derived:
+            viewer = viewrows.Viewer(catalog, self.context.access, database)
+            catalog.derived[key] = arrow_table(described, make(viewer))
+        return catalog.derived[key]
 
     def function_relation(self, name: tuple[str, ...], arguments: Sequence[Value]) -> Relation:
         """A table-valued function; raises Msg 208."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from cdc_assets.sandbox.engine.backend import Engine
 
 BATCH_ROWS = 65_536
+# Failed conversions end the whole transaction in SQL Server too.
+_DOOMING = frozenset({241, 242, 245, 8114})
 _SNAPSHOT_LEVELS = frozenset({"SNAPSHOT", "REPEATABLE READ", "SERIALIZABLE"})
 
 
@@ -155,10 +157,10 @@ class EngineSession:
         work = self.begin_work()
         try:
             yield work
-        except SqlError:
+        except SqlError as error:
             if own:
                 self._end_work()
-            elif self.context.options.xact_abort:
+            elif self.context.options.xact_abort or error.number in _DOOMING:
                 self.abandon()
             raise
         except BaseException:
