@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +61,8 @@ def running_sandbox(
     fresh: bool = False,
     capture_interval_seconds: float = 0.2,
 ) -> Iterator[str]:
-    """The sandbox in a process of its own; gives its ready line."""
+    """The sandbox in a process of its own; gives what it says when it is ready."""
+    refuse_running(state)
     command = [
         *(sys.executable, "-m", "cdc_assets.sandbox", "--state", str(state)),
         *("--port", str(port), "--capture-interval", str(capture_interval_seconds)),
@@ -75,12 +77,28 @@ def running_sandbox(
             raise ChildFailedError(
                 "the sandbox did not start", hint="What it printed above says why."
             )
-        yield ready
+        # The rest of the line names the files it wrote.
+        yield ready.partition(" ca ")[0]
+
+
+def refuse_running(state: Path) -> None:
+    """Raise where a sandbox is serving this state already."""
+    remembered = state / "port"
+    if not remembered.exists():
+        return
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        running = probe.connect_ex(("127.0.0.1", int(remembered.read_text()))) == 0
+    if running:
+        raise ChildFailedError(
+            f"a sandbox is running on {state}",
+            hint="Stop it first: it is `make dev`, `make demo` or `cdc-assets sandbox`.",
+        )
 
 
 def require_sandbox() -> None:
     """Raise where the sandbox's packages are not installed."""
-    missing = [m for m in ("duckdb", "sqlglot", "pytds") if importlib.util.find_spec(m) is None]
+    missing = [m for m in ("duckdb", "pytds") if importlib.util.find_spec(m) is None]
     if missing:
         raise ExtraMissingError(
             f"the sandbox needs {', '.join(missing)}",

@@ -14,7 +14,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from cdc_assets.cli.children import require_sandbox, running_sandbox
+from cdc_assets.cli.children import refuse_running, require_sandbox, running_sandbox
 from cdc_assets.cli.compare import Comparison, compare
 from cdc_assets.cli.home import Home
 from cdc_assets.cli.wire import wire
@@ -77,6 +77,7 @@ def run_demo(engine: str, scale: float) -> int:
 
 
 def _start_from_empty(home: Home, steps: _Steps) -> None:
+    refuse_running(home.sandbox)
     old = [home.state / name for name in STATE_FOLDERS if (home.state / name).exists()]
     if old:
         steps.say(f"starting from empty: removing what an earlier run left in {home.state}")
@@ -144,11 +145,11 @@ def show_comparison(
 ) -> int:
     """Compare every table and print how it went; exit status 1 where one differs."""
     control = database.lake.control.read()
-    shown = Table(box=SIMPLE, pad_edge=False, padding=(0, 1))
-    for column in ("table", "source", "silver", "compared", "until (UTC)"):
+    shown = Table(box=SIMPLE, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    for column in ("table", "source", "silver", "compared", "until UTC"):
         shown.add_column(column, no_wrap=True)
     for column in ("loaded", "rows/s", "changed"):
-        shown.add_column(column, justify="right")
+        shown.add_column(column, justify="right", no_wrap=True)
     different = []
     for table in database.settings.tables:
         schema, _, name = database.settings.instance_of(table).partition("_")

@@ -7,6 +7,8 @@ import signal
 import sys
 import threading
 
+import duckdb
+
 from cdc_assets.sandbox.handle import HOST, Sandbox
 from cdc_assets.sandbox.workload.tables import DATABASE
 
@@ -32,7 +34,12 @@ def main(arguments: list[str] | None = None) -> int:
         port=given.port,
         fresh=given.fresh,
     )
-    with sandbox:
+    try:
+        sandbox.start()
+    except duckdb.IOException as error:
+        print(f"the state in {given.state} cannot be opened: {error}", file=sys.stderr)
+        return 1
+    try:
         if given.workload is not None:
             sandbox.load_workload(given.workload, seed=given.seed)
         print(
@@ -42,6 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
             flush=True,
         )
         stopped.wait()
+    finally:
+        sandbox.stop()
     return 0
 
 
