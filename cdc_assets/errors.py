@@ -100,12 +100,6 @@ class CaptureInstanceUnknownError(CdcError):
     code = "capture_instance_unknown"
 
 
-class CaptureNotReadyError(CdcError):
-    """Capture has not run yet, so there is no LSN to start from."""
-
-    code = "capture_not_ready"
-
-
 class DataLossError(CdcError):
     """CDC cleanup removed changes before they were read."""
 

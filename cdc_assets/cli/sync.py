@@ -9,7 +9,7 @@ from cdc_assets.engines.database import Database
 from cdc_assets.errors import SettingsError
 from cdc_assets.ingest.sync import sync
 from cdc_assets.settings import load_settings
-from cdc_assets.silver.apply import apply_changes
+from cdc_assets.silver.apply import apply_tables
 
 
 def run_sync(key: str, tables: list[str]) -> int:
@@ -28,18 +28,26 @@ def run_sync(key: str, tables: list[str]) -> int:
         )
     report = sync(database, tables or None)
     shown = Table("table", "work", "rows", "upserted", "deleted", "complete until (UTC)")
-    for outcome in report.outcomes.values():
-        if outcome.error is None:
-            applied = apply_changes(database, outcome.table)
+    loaded = [o.table for o in report.outcomes.values() if o.error is None]
+    applied = apply_tables(database, loaded)
+    for table in loaded:
+        outcome, silver = report.outcomes[table], applied[table]
+        if silver.error is None:
             shown.add_row(
                 outcome.table,
                 str(outcome.work),
                 f"{outcome.rows:,}",
-                f"{applied.upserted:,}",
-                f"{applied.deleted:,}",
-                str(applied.finalized_until or applied.hold or ""),
+                f"{silver.upserted:,}",
+                f"{silver.deleted:,}",
+                str(silver.finalized_until or silver.hold or ""),
             )
     Console().print(shown)
-    for failed in report.failed:
-        Console(stderr=True, soft_wrap=True).print(str(failed.error), markup=False)
-    return 1 if report.failed else 0
+    if report.warning:
+        Console(stderr=True, soft_wrap=True).print(report.warning, markup=False)
+    errors = [
+        *(outcome.error for outcome in report.failed),
+        *(outcome.error for outcome in applied.values() if outcome.error is not None),
+    ]
+    for error in errors:
+        Console(stderr=True, soft_wrap=True).print(str(error), markup=False)
+    return 1 if errors else 0

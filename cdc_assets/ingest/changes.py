@@ -102,7 +102,7 @@ def _append(
     bronze: DeltaTable,
 ) -> tuple[ChangeCommit | None, AppendResult]:
     """Plan and append one batch; None where there is nothing after the position."""
-    end = readable_end(poll, where=str(table)).no_earlier_than(position.commit_ts)
+    end = readable_end(poll, position)
     nothing = (None, AppendResult(committed=False))
     if position.lsn >= end.lsn:
         return nothing
@@ -210,7 +210,7 @@ def _outcome(
     recorded = database.lake.facts.version_of(table.facts_app) or 0
     missing = change_commits(bronze, table.changes_app, recorded)
     newest = _newest(bronze, table)
-    end = readable_end(poll, where=str(table)).no_earlier_than(position.commit_ts)
+    end = readable_end(poll, position)
     wrote = missing[-1] if missing else None
     return TableOutcome(
         table=table.key,

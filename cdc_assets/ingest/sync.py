@@ -27,7 +27,7 @@ from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll, find_instance
 from cdc_assets.planning.positions import check_continues, furthest, readable_end
 from cdc_assets.planning.records import ControlRow, FactsRow
-from cdc_assets.planning.snapshots import Snapshots, snapshots_of
+from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.sqlserver.catalog import capture_instances
 from cdc_assets.sqlserver.connection import connect, with_retries
 
@@ -41,6 +41,16 @@ class SyncReport:
 
     poll: Poll
     outcomes: Mapping[str, TableOutcome]
+
+    @property
+    def warning(self) -> str | None:
+        """What an operator should look at although nothing failed."""
+        if self.poll.max is None:
+            return (
+                "capture has never run (max_lsn is NULL): changes wait."
+                " Is SQL Server Agent running, and the capture job started?"
+            )
+        return None
 
     @property
     def failed(self) -> tuple[TableOutcome, ...]:
@@ -74,15 +84,13 @@ def sync(database: Database, tables: Sequence[str] | None = None) -> SyncReport:
 
 def _known(database: Database, tables: Sequence[str]) -> list[_Known]:
     control = database.lake.control.read()
-    events: dict[str, list[FactsRow]] = {}
-    for row in database.lake.facts.events():
-        events.setdefault(row.target or "", []).append(row)
+    snapshots = snapshots_by_target(database.lake.facts.events())
     known = []
     for key in tables:
         name = database.table(key)
         own = control.get(name.bronze)
-        snapshots = snapshots_of(events.get(name.bronze, ()))
-        known.append(_Known(name, own, snapshots, _position(database, name, own, snapshots)))
+        taken = snapshots[name.bronze]
+        known.append(_Known(name, own, taken, _position(database, name, own, taken)))
     return known
 
 
@@ -165,15 +173,15 @@ def _quiet(
     table = known.name
     identity = known.control.identity if known.control else None
     check_continues(position, identity, instance, poll, where=str(table))
-    end = readable_end(poll, where=str(table)).no_earlier_than(position.commit_ts)
+    end = readable_end(poll, position)
     return TableOutcome(
         table=table.key,
         work=Work.QUIET,
         start=position,
-        end=max(position, end, key=lambda offset: offset.lsn),
+        end=end,
         progress=BronzeProgress(
             table_name=table.bronze,
-            end=max(position, end, key=lambda offset: offset.lsn),
+            end=end,
             identity=instance.identity,
             granularity=database.settings.finality_of(table.key).granularity,
         ),
@@ -224,20 +232,12 @@ def _record(
     ]
     database.lake.facts.append(entries)
     faults.reach(FaultPoint.FACTS_WRITTEN)
-    snapshots = {k.name.key: k.snapshots for k in known}
+    snapshots: Mapping[str, Snapshots] = {k.name.bronze: k.snapshots for k in known}
     if any(outcome.work is Work.SNAPSHOT for outcome in outcomes):
-        snapshots = _snapshots_now(database, snapshots)
+        snapshots = snapshots_by_target(database.lake.facts.events())
     database.lake.control.merge(
         lambda rows: list(_control_rows(database, rows, outcomes, snapshots))
     )
-
-
-def _snapshots_now(database: Database, before: Mapping[str, Snapshots]) -> dict[str, Snapshots]:
-    events = database.lake.facts.events()
-    return {
-        key: snapshots_of(e for e in events if e.target == database.table(key).bronze)
-        for key in before
-    }
 
 
 def _control_rows(
@@ -255,7 +255,7 @@ def _control_rows(
         yield bronze
         silver = rows.get(table.silver)
         if silver is not None:
-            followed = follow_bronze(silver, bronze, snapshots[outcome.table])
+            followed = follow_bronze(silver, bronze, snapshots[table.bronze])
             if followed != silver:
                 yield followed
 

@@ -49,9 +49,9 @@ def database_assets(translator: Translator) -> dg.AssetsDefinition:
         checks: list[dg.AssetCheckResult] = []
         if bronze:
             yield from _sync(context, cdc, translator, bronze, failures, checks)
-        for table in silver:
-            if table not in failures:
-                yield from _apply(context, cdc, translator, table, failures)
+        ready = [table for table in silver if table not in failures]
+        if ready:
+            yield from _apply(context, cdc, translator, ready, failures)
         yield from checks
         if failures:
             raise _failure(failures)
@@ -73,6 +73,8 @@ def _sync(
     checks: list[dg.AssetCheckResult],
 ) -> Events:
     report = cdc.sync(translator.database.key, tables)
+    if report.warning:
+        context.log.warning(report.warning)
     control = cdc.control(translator.database.key)
     for table in tables:
         outcome = report.outcomes[table]
@@ -109,25 +111,23 @@ def _apply(
     context: dg.AssetExecutionContext,
     cdc: CdcResource,
     translator: Translator,
-    table: str,
+    tables: list[str],
     failures: dict[str, CdcError],
 ) -> Events:
-    try:
-        outcome = cdc.apply(translator.database.key, table)
-    except CdcError as error:
-        context.log.error(str(error))
-        failures[table] = error
-        return
-    if outcome.overtaken:
-        context.log.info(f"{table}: another run applied it first")
-    if outcome.applied_lsn is None:
-        return
-    context.log.info(f"{table}: {outcome.upserted} upserted, {outcome.deleted} deleted")
-    yield dg.MaterializeResult(
-        asset_key=translator.asset_key(SILVER, table),
-        metadata=silver_metadata(outcome),
-        data_version=dg.DataVersion(str(outcome.applied_lsn)),
-    )
+    outcomes = cdc.apply(translator.database.key, tables)
+    for table, outcome in outcomes.items():
+        if outcome.error is not None:
+            context.log.error(str(outcome.error))
+            failures[table] = outcome.error
+        elif outcome.overtaken:
+            context.log.info(f"{table}: another run applied it first")
+        elif outcome.applied_lsn is not None:
+            context.log.info(f"{table}: {outcome.upserted} upserted, {outcome.deleted} deleted")
+            yield dg.MaterializeResult(
+                asset_key=translator.asset_key(SILVER, table),
+                metadata=silver_metadata(outcome),
+                data_version=dg.DataVersion(str(outcome.applied_lsn)),
+            )
 
 
 def _failure(failures: dict[str, CdcError]) -> dg.Failure:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from cdc_assets.planning.pending import Pending, lowest_applied, pending_work
-from cdc_assets.planning.snapshots import snapshots_of
+from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.planning.verdict import Finality, judge_finality
 from cdc_assets.settings import load_settings
 
 if TYPE_CHECKING:
     from cdc_assets.engines.database import Database
     from cdc_assets.ingest.sync import SyncReport
-    from cdc_assets.planning.records import ControlRow, FactsRow
+    from cdc_assets.planning.records import ControlRow
     from cdc_assets.silver.apply import ApplyOutcome
 
 
@@ -40,11 +40,11 @@ class CdcResource(dg.ConfigurableResource[None]):
 
         return sync(self.database(key), tables)
 
-    def apply(self, key: str, table: str) -> "ApplyOutcome":
-        """Bring one silver table up to bronze."""
-        from cdc_assets.silver.apply import apply_changes  # noqa: PLC0415
+    def apply(self, key: str, tables: list[str]) -> "dict[str, ApplyOutcome]":
+        """Bring silver up to bronze."""
+        from cdc_assets.silver.apply import apply_tables  # noqa: PLC0415
 
-        return apply_changes(self.database(key), table)
+        return apply_tables(self.database(key), tables)
 
     def control(self, key: str) -> "dict[str, ControlRow]":
         """Every control row of a database."""
@@ -54,7 +54,7 @@ class CdcResource(dg.ConfigurableResource[None]):
         """The silver tables with work, from the small tables alone."""
         database = self.database(key)
         control = database.lake.control.read()
-        events = _by_target(database.lake.facts.events())
+        snapshots = snapshots_by_target(database.lake.facts.events())
         names = [database.table(table) for table in database.settings.tables]
         floor = lowest_applied(control, [name.silver for name in names])
         changes = database.lake.facts.newest_changes(floor)
@@ -63,7 +63,7 @@ class CdcResource(dg.ConfigurableResource[None]):
                 name.key,
                 control.get(name.bronze),
                 control.get(name.silver),
-                snapshots_of(events.get(name.bronze, ())),
+                snapshots[name.bronze],
                 changes.get(name.bronze),
             )
             for name in names
@@ -74,7 +74,7 @@ class CdcResource(dg.ConfigurableResource[None]):
         """The verdict of every table against the delay it is allowed."""
         database = self.database(key)
         control = database.lake.control.read()
-        events = _by_target(database.lake.facts.events())
+        snapshots = snapshots_by_target(database.lake.facts.events())
         now = datetime.now(UTC).replace(tzinfo=None)
         found = {}
         for table in database.settings.tables:
@@ -83,15 +83,8 @@ class CdcResource(dg.ConfigurableResource[None]):
                 now,
                 control.get(name.bronze),
                 control.get(name.silver),
-                snapshots_of(events.get(name.bronze, ())),
+                snapshots[name.bronze],
                 wanted.granularity,
                 wanted.allowed_delay,
             )
         return found
-
-
-def _by_target(rows: "list[FactsRow]") -> "dict[str, list[FactsRow]]":
-    found: dict[str, list[FactsRow]] = {}
-    for row in rows:
-        found.setdefault(row.target or "", []).append(row)
-    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cdc_assets.errors import CaptureNotReadyError, DataLossError, HistoryChangedError
+from cdc_assets.errors import DataLossError, HistoryChangedError
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
@@ -31,15 +31,14 @@ def first_snapshot_offset(poll: Poll, instance: CaptureInstance) -> Lsn:
     return before_start if poll.max is None else max(poll.max.lsn, before_start)
 
 
-def readable_end(poll: Poll, *, where: str) -> Offset:
-    """How far capture has come; raises `CaptureNotReadyError` where it never ran."""
-    if poll.max is None:
-        raise CaptureNotReadyError(
-            "capture has not run yet (max_lsn is NULL)",
-            where=where,
-            hint="Is SQL Server Agent running, and the capture job started? Changes wait.",
-        )
-    return poll.max
+def readable_end(poll: Poll, position: Offset) -> Offset:
+    """How far a table at `position` can be read now: max_lsn, with a time that never goes back.
+
+    A NULL max_lsn (capture never ran) and one below a new instance's start leave it where it is.
+    """
+    if poll.max is None or poll.max.lsn <= position.lsn:
+        return position
+    return poll.max.no_earlier_than(position.commit_ts)
 
 
 def check_continues(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -36,6 +37,16 @@ class Snapshots:
     def newest(self) -> Snapshot | None:
         """The one in progress, else the last finished."""
         return self.open or self.complete
+
+
+def snapshots_by_target(events: Iterable[FactsRow]) -> Mapping[str, Snapshots]:
+    """Every table's snapshots from the events of all; a table without events has none."""
+    grouped: dict[str, list[FactsRow]] = defaultdict(list)
+    for row in events:
+        grouped[row.target or ""].append(row)
+    found: dict[str, Snapshots] = defaultdict(Snapshots)
+    found.update((target, snapshots_of(rows)) for target, rows in grouped.items())
+    return found
 
 
 def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:

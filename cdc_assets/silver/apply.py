@@ -1,14 +1,16 @@
 """Apply bronze to silver: one pinned version, one ranking, one MERGE, then position and verdict.
 
-The order is what makes it safe (seed 0019). The bronze verdict and the facts are read first and
-bronze after them, at one version: bronze commits its rows before its verdict, and a snapshot's
-rows before its event, so that version holds what both point to. The position is written after
-the MERGE; applying again from behind changes nothing, since a call always reaches bronze's head.
+The order is what makes it safe (seed 0019). Silver's transaction version is read first of all, then
+the bronze verdict and the facts, and bronze after them, at one version: bronze commits its rows
+before its verdict, and a snapshot's rows before its event, so that version holds what both point
+to. The position is written after the MERGE; applying again from behind changes nothing, since a
+call always reaches bronze's head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -17,7 +19,7 @@ from deltalake import DeltaTable
 from cdc_assets import faults
 from cdc_assets.contract import Column, captured_of_bronze, silver_columns
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import SilverKeyError
+from cdc_assets.errors import CdcError, SilverKeyError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.bronze import head_above, newest_whole_snapshot
 from cdc_assets.lake.tables import columns_of, table_id
@@ -27,7 +29,7 @@ from cdc_assets.planning.advancing import follow_bronze
 from cdc_assets.planning.merging import changes_above, merge_texts, rebuild_from
 from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.planning.records import ControlRow
-from cdc_assets.planning.snapshots import Snapshots, snapshots_of
+from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.planning.verdict import Hold, silver_hold
 
 
@@ -45,6 +47,16 @@ class ApplyOutcome:
     upserted: int = 0
     deleted: int = 0
     engine: str = ""
+    error: CdcError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """Silver as it stood before anything else was read: Delta table and transaction version."""
+
+    table: TableName
+    silver: DeltaTable | None
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,7 @@ class _Read:
     """What a call works on, read in the order that makes it safe."""
 
     verdict: ControlRow
+    position: ControlRow
     snapshots: Snapshots
     bronze: DeltaTable
     captured: tuple[Column, ...]
@@ -69,35 +82,73 @@ class _Range:
     empty: bool
 
 
-def apply_changes(database: Database, key: str) -> ApplyOutcome:
-    """Bring one silver table up to bronze's head and move its verdict to bronze's.
+def apply_tables(database: Database, tables: Sequence[str]) -> dict[str, ApplyOutcome]:
+    """Bring these silver tables up to bronze's head and their verdicts to bronze's.
 
-    Does nothing until bronze exists and its first snapshot is in it. A call that another one
-    overtakes ends without writing, and the next starts from reading the position.
+    Silver's transaction versions come first of all: whoever commits after that look makes this
+    call's MERGE fail, so an older bronze is never merged over a newer one. Nothing is done until
+    bronze exists and its first snapshot is in it. One table's error is its outcome.
     """
+    with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
+        before = list(pool.map(lambda key: _look(database, key), tables))
+        control = database.lake.control.read()
+        snapshots = snapshots_by_target(database.lake.facts.events())
+
+        def apply(found: _Before) -> ApplyOutcome:
+            table = found.table
+            try:
+                return _apply(database, found, control, snapshots[table.bronze])
+            except CdcError as error:
+                if not error.where:
+                    error.where = str(table)
+                return ApplyOutcome(table.key, bronze_found=True, error=error)
+
+        return {outcome.table: outcome for outcome in pool.map(apply, before)}
+
+
+def apply_changes(database: Database, key: str) -> ApplyOutcome:
+    """Apply one table; raises its error."""
+    outcome = apply_tables(database, [key])[key]
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome
+
+
+def _look(database: Database, key: str) -> _Before:
     table = database.table(key)
-    read = _read(database, table)
+    silver = database.lake.silver(table)
+    version = silver.transaction_version(table.apply_app) if silver else None
+    return _Before(table, silver, version or 0)
+
+
+def _apply(
+    database: Database,
+    before: _Before,
+    control: Mapping[str, ControlRow],
+    snapshots: Snapshots,
+) -> ApplyOutcome:
+    table = before.table
+    read = _read(database, table, control, snapshots)
     if read is None:
-        return ApplyOutcome(key, bronze_found=False)
+        return ApplyOutcome(table.key, bronze_found=False)
     columns = silver_columns(read.captured)
-    silver = database.lake.ensure_silver(table, columns)
+    silver = before.silver or database.lake.ensure_silver(table, columns)
     faults.reach(FaultPoint.SILVER_CREATED)
-    position = _position(database, table, silver)
-    work = _range(read, position)
+    silver_id = table_id(silver)
+    work = _range(read, silver_id)
     if work is None:
-        return ApplyOutcome(key, bronze_found=True, hold=Hold.SNAPSHOT_OPEN)
-    choice = database.choose(key)
+        return ApplyOutcome(table.key, bronze_found=True, hold=Hold.SNAPSHOT_OPEN)
+    choice = database.choose(table.key)
     result = ApplyResult(overtaken=False, version=silver.version())
     if not work.empty:
-        version = (silver.transaction_version(table.apply_app) or 0) + 1
-        plan = _plan(table, read, columns, work, version)
+        plan = _plan(table, read, columns, work, before.version + 1)
         result = database.engine(choice).apply(plan)
         faults.reach(FaultPoint.SILVER_MERGED)
     if result.overtaken:
-        return ApplyOutcome(key, bronze_found=True, overtaken=True, engine=str(choice))
-    row = _record(database, table, table_id(silver), read, work, result)
+        return ApplyOutcome(table.key, bronze_found=True, overtaken=True, engine=str(choice))
+    row = _record(database, table, silver_id, read, work, result)
     return ApplyOutcome(
-        table=key,
+        table=table.key,
         bronze_found=True,
         rebuilt=work.rebuild,
         applied_lsn=work.applied,
@@ -109,15 +160,24 @@ def apply_changes(database: Database, key: str) -> ApplyOutcome:
     )
 
 
-def _read(database: Database, table: TableName) -> _Read | None:
-    verdict = database.lake.control.read().get(table.bronze) or ControlRow(table.bronze)
-    events = [e for e in database.lake.facts.events() if e.target == table.bronze]
+def _read(
+    database: Database,
+    table: TableName,
+    control: Mapping[str, ControlRow],
+    snapshots: Snapshots,
+) -> _Read | None:
     bronze = database.lake.bronze(table)
     if bronze is None:
         return None
-    snapshots = snapshots_of(events)
     captured = captured_of_bronze(columns_of(bronze))
-    return _Read(verdict, snapshots, bronze, captured, _keys(database, table, snapshots, captured))
+    return _Read(
+        verdict=control.get(table.bronze) or ControlRow(table.bronze),
+        position=control.get(table.silver) or ControlRow(table.silver),
+        snapshots=snapshots,
+        bronze=bronze,
+        captured=captured,
+        keys=_keys(database, table, snapshots, captured),
+    )
 
 
 def _keys(
@@ -149,14 +209,14 @@ def _keys(
     return tuple(keys)
 
 
-def _position(database: Database, table: TableName, silver: DeltaTable) -> ControlRow:
-    """Silver's control row; a silver that is another Delta table has no position."""
-    row = database.lake.control.read().get(table.silver) or ControlRow(table.silver)
-    return row if row.table_id == table_id(silver) else row.without_position()
+def _range(read: _Read, silver_id: str) -> _Range | None:
+    """Which bronze rows this call applies; None while no snapshot is complete.
 
-
-def _range(read: _Read, position: ControlRow) -> _Range | None:
-    """Which bronze rows this call applies; None while no snapshot is complete."""
+    A silver that is another Delta table than the recorded one has no position.
+    """
+    position = read.position
+    if position.table_id != silver_id:
+        position = position.without_position()
     known = Lsn.parse_optional(position.snapshot_lsn)
     complete = read.snapshots.complete
     candidates = (

@@ -1,6 +1,7 @@
 """The whole path, on both engines: snapshot, changes, silver, verdict."""
 
 import shutil
+import time
 from collections import Counter
 
 import pytest
@@ -90,6 +91,17 @@ def test_an_empty_table_and_its_first_row(items: Project) -> None:
     items.assert_identical(TABLE, COLUMNS)
 
 
+def test_a_database_that_capture_never_touched(items: Project) -> None:
+    """B013: the snapshot is taken, later runs wait with a warning, and nothing fails."""
+    load(items)
+    report = run_sync(items)
+    assert report.outcomes[TABLE].work is Work.QUIET
+    assert report.warning is not None or report.poll.max is not None
+    change_items(items.source)
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+
+
 def test_a_commit_between_the_recorded_lsn_and_the_read_is_replayed(items: Project) -> None:
     """B068: what the read saw too early comes again as a change, and a delete after it wins."""
     items.source.stop_capture()
@@ -104,6 +116,7 @@ def test_a_commit_between_the_recorded_lsn_and_the_read_is_replayed(items: Proje
 
 def test_a_quiet_run_changes_nothing_and_moves_the_verdict(items: Project) -> None:
     load(items)
+    time.sleep(1.1)  # The verdict waits until the second of the snapshot's last read is over.
     change_items(items.source)
     load(items)
     control = items.database().lake.control.read()

@@ -1,11 +1,11 @@
 """Where a table may go on from (B001, B003, B004, B011, B012, B013, B017, B018, B019)."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
-from cdc_assets.errors import CaptureNotReadyError, DataLossError, HistoryChangedError
+from cdc_assets.errors import DataLossError, HistoryChangedError
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll, ServerClock
@@ -80,9 +80,13 @@ def test_snapshot_is_stamped_above_everything_the_table_may_lack() -> None:
     assert first_snapshot_offset(poll(newest=None), instance(60)) == Lsn.of_int(59)
 
 
-def test_capture_that_never_ran_is_told() -> None:
-    with pytest.raises(CaptureNotReadyError, match="max_lsn is NULL"):
-        readable_end(poll(newest=None), where="t")
+def test_the_end_moves_forward_or_stays() -> None:
+    """B013: a NULL max_lsn means nothing yet, and a new instance starts above max_lsn."""
+    assert readable_end(poll(newest=None), at(20)) == at(20)
+    assert readable_end(poll(newest=50), at(59)) == at(59)
+    assert readable_end(poll(newest=50), at(20)) == at(50)
+    later = Offset(Lsn.of_int(20), NOON + timedelta(seconds=5))
+    assert readable_end(poll(newest=50), later) == Offset(Lsn.of_int(50), later.commit_ts)
 
 
 def test_the_furthest_wins() -> None:
