@@ -31,7 +31,7 @@ from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import first_snapshot_offset
 from cdc_assets.planning.ranges import integer_ranges
 from cdc_assets.planning.records import event_row
-from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_of
+from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_by_target
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import CapturedColumn, captured_columns
 from cdc_assets.sqlserver.connection import Connection, connect
@@ -59,7 +59,7 @@ def take_snapshot(
         declared = bronze_columns(tuple(c.column for c in columns))
         bronze = database.lake.ensure_bronze(table, declared)
         snapshot = _usable_open(bronze, table, instance, poll, snapshots) or _open(
-            database, table, connection, instance, poll
+            database, table, connection, instance, poll, snapshots
         )
         faults.reach(FaultPoint.SNAPSHOT_OPENED)
         result = AppendResult(committed=False)
@@ -115,31 +115,42 @@ def _open(
     connection: Connection,
     instance: CaptureInstance,
     poll: Poll,
+    known: Snapshots,
 ) -> Snapshot:
     """Record a new snapshot's LSN before anything is read; of two openers the first one wins."""
+    facts = database.lake.facts
+    # The version before the events: an open that these do not show takes the next version first.
+    version = (facts.version_of(table.open_app) or 0) + 1
+    if (other := _newest(database, table)) != known.newest and other is not None:
+        return other
     lsn = first_snapshot_offset(poll, instance)
     snapshot = Snapshot(_time_of(connection, lsn, instance, poll), instance.index_columns)
-    facts = database.lake.facts
-    version = (facts.version_of(table.open_app) or 0) + 1
     row = event_row(
         Event.SNAPSHOT_OPEN,
         table.bronze,
         snapshot.at,
         written_at=_now(),
-        detail={
-            "mode": "full",
-            "kind": Event.BOOTSTRAP,
-            "keys": list(snapshot.keys),
-            "identity": instance.identity.to_dict(),
-            "generation": 0,
-            "lost_from_ts": None,
-            "lost_to_ts": None,
-        },
+        detail=_open_detail(snapshot, instance),
     )
     if facts.append([FactsEntry((row,), table.open_app, version)]):
         return snapshot
-    winner = snapshots_of(e for e in facts.events() if e.target == table.bronze).newest
-    return winner or snapshot
+    return _newest(database, table) or snapshot
+
+
+def _newest(database: Database, table: TableName) -> Snapshot | None:
+    return snapshots_by_target(database.lake.facts.events())[table.bronze].newest
+
+
+def _open_detail(snapshot: Snapshot, instance: CaptureInstance) -> dict[str, object]:
+    return {
+        "mode": "full",
+        "kind": Event.BOOTSTRAP,
+        "keys": list(snapshot.keys),
+        "identity": instance.identity.to_dict(),
+        "generation": 0,
+        "lost_from_ts": None,
+        "lost_to_ts": None,
+    }
 
 
 def _time_of(connection: Connection, lsn: Lsn, instance: CaptureInstance, poll: Poll) -> Offset:
