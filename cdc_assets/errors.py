@@ -6,7 +6,10 @@ Dagster steps), so they pickle; their text never holds a connection string.
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class CdcError(Exception):
@@ -36,6 +39,23 @@ class CdcError(Exception):
 
 def _rebuild(kind: type[CdcError], what: str, where: str, hint: str) -> CdcError:
     return kind(what, where=where, hint=hint)
+
+
+class UnexpectedError(CdcError):
+    """Something failed that nobody foresaw; the log has its traceback."""
+
+    code = "unexpected"
+
+
+def expected(error: Exception) -> CdcError:
+    """An error as one of ours: itself, or its class and first line as an `UnexpectedError`."""
+    if isinstance(error, CdcError):
+        return error
+    lines = _ANSI.sub("", str(error)).strip().splitlines()
+    first = f": {lines[0].rstrip('.')}" if lines else ""
+    return UnexpectedError(
+        f"{type(error).__name__}{first}", hint="The log has the traceback; please report it."
+    )
 
 
 class SettingsError(CdcError):
@@ -98,6 +118,12 @@ class CaptureInstanceUnknownError(CdcError):
     """The database has no such capture instance, or the login may not see it."""
 
     code = "capture_instance_unknown"
+
+
+class CaptureNotReadyError(CdcError):
+    """The capture instance has no first LSN yet."""
+
+    code = "capture_not_ready"
 
 
 class DataLossError(CdcError):

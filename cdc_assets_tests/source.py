@@ -19,10 +19,10 @@ from typing import Any
 import pytds
 import yaml
 
-from cdc_assets.cli.wire import odbc_pairs
 from cdc_assets.engines.database import Database
 from cdc_assets.lake.tables import query
 from cdc_assets.settings import load_settings
+from cdc_assets.sqlserver.connection_string import odbc_pairs
 
 CONNECTION_VARIABLE = "CDC_TEST_CONNECTION_STRING"
 CAPTURE_SECONDS_MAX = 60.0

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -71,7 +72,10 @@ def running_sandbox(
     ]
     with child(command) as process:
         assert process.stdout is not None  # noqa: S101 - asked for above
+        hung = threading.Timer(READY_SECONDS_MAX, process.kill)
+        hung.start()
         ready = process.stdout.readline().strip()
+        hung.cancel()
         if not ready:
             process.wait(STOP_SECONDS_MAX)
             raise ChildFailedError(

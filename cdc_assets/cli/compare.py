@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,14 +50,14 @@ def compare(database: Database, table: str, schema: str, name: str, source: Path
 
 
 def _difference(table: str, columns: list[str], theirs: list[Row], ours: list[Row]) -> Comparison:
-    source, silver = set(theirs), set(ours)
+    source, silver = Counter(theirs), Counter(ours)
     missing, surplus = source - silver, silver - source
     first = next(iter(missing), None) or next(iter(surplus), None)
     return Comparison(
         table=table,
         source_rows=len(theirs),
         silver_rows=len(ours),
-        missing=len(missing),
-        surplus=len(surplus),
+        missing=missing.total(),
+        surplus=surplus.total(),
         first_difference=str(dict(zip(columns, first, strict=True))) if first else "",
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
-from dagster_shared.error import SerializableErrorInfo
+from dagster._core.execution.plan.objects import StepFailureData
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -106,7 +106,7 @@ def _run_job(steps: _Steps, what: str) -> DemoRun:
         if not result.success:
             failed = next((e for e in result.all_events if e.is_step_failure), None)
             raise DemoFailedError(
-                _first_line(failed.step_failure_data.error if failed else None),
+                _why(failed.step_failure_data if failed else None),
                 hint="`make dev` shows the run.",
             )
     rows: dict[str, int] = {}
@@ -124,8 +124,12 @@ def _run_job(steps: _Steps, what: str) -> DemoRun:
     return DemoRun(rows, table_seconds, seconds)
 
 
-def _first_line(error: SerializableErrorInfo | None) -> str:
-    return error.message.strip().splitlines()[0] if error else "the run failed"
+def _why(failed: StepFailureData | None) -> str:
+    """What a failed step says of itself, in one line."""
+    if failed is None:
+        return "the run failed"
+    told = failed.user_failure_data.description if failed.user_failure_data else None
+    return (told or str(failed.error_display_string)).strip().splitlines()[0].rstrip(".")
 
 
 def _send_changes(home: Home, steps: _Steps, scale: float) -> None:

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytds
 
-_PAIR = re.compile(r"\s*([^=;]+?)\s*=\s*(\{(?:[^}]|\}\})*\}|[^;]*)\s*(?:;|$)")
-
-
-def odbc_pairs(text: str) -> dict[str, str]:
-    """The keys (lower case) and values of an ODBC connection string."""
-    pairs = {}
-    for found in _PAIR.finditer(text):
-        value = found.group(2)
-        if value.startswith("{"):
-            value = value[1:-1].replace("}}", "}")
-        pairs[found.group(1).lower()] = value
-    return pairs
+from cdc_assets.sqlserver.connection_string import odbc_pairs
 
 
 @contextlib.contextmanager

@@ -12,11 +12,17 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import DeltaError
 
 from cdc_assets.contract import Column
 from cdc_assets.errors import UnsupportedColumnError
-from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
+from cdc_assets.lake.tables import (
+    APPEND_ATTEMPTS_MAX,
+    StorageOptions,
+    is_conflict,
+    query,
+    retry_conflicts,
+)
 from cdc_assets.planning.merging import key_bounds, quoted
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.sqlserver.connection import (
@@ -41,7 +47,9 @@ class ArrowEngine:
 
     def append(self, plan: AppendPlan) -> AppendResult:
         """Read the plan's ranges, several at a time, and stream them into one commit."""
-        return retry_conflicts(lambda: self._append_once(plan), where=plan.table)
+        return retry_conflicts(
+            lambda: self._append_once(plan), where=plan.table, attempts_max=APPEND_ATTEMPTS_MAX
+        )
 
     def _append_once(self, plan: AppendPlan) -> AppendResult:
         table = DeltaTable(plan.uri, storage_options=self._options)
@@ -76,8 +84,10 @@ class ArrowEngine:
             metrics = _merge(silver, plan, ranked)
             if not metrics.changed:
                 _commit_nothing(silver, plan)
-        except CommitFailedError:
-            return ApplyResult(overtaken=True)
+        except DeltaError as error:
+            if is_conflict(error):
+                return ApplyResult(overtaken=True)
+            raise
         return ApplyResult(
             overtaken=False,
             version=silver.version(),

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from deltalake import DeltaTable
 
 from cdc_assets import faults
+from cdc_assets.clock import utc_now
 from cdc_assets.contract import Operation, bronze_columns
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CommitConflictError, TableReplacedError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.outcome import TableOutcome, Work
-from cdc_assets.lake.bronze import change_commits
+from cdc_assets.ingest.poll import read_max_lsn
+from cdc_assets.lake.bronze import change_commits, changes_end
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import table_id
 from cdc_assets.lsn import Lsn
@@ -24,12 +26,19 @@ from cdc_assets.planning.advancing import BronzeProgress
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, Guard, ReadRange
 from cdc_assets.planning.polls import CaptureInstance, Poll
-from cdc_assets.planning.positions import check_continues, furthest, readable_end
+from cdc_assets.planning.positions import (
+    check_continues,
+    check_history,
+    furthest,
+    newest_lsn,
+    readable_end,
+)
 from cdc_assets.planning.ranges import ROWS_PER_RANGE_MIN, change_ranges
 from cdc_assets.planning.records import ChangeCommit, ChangeCounts, ControlRow
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import captured_columns
 from cdc_assets.sqlserver.connection import Connection, connect
+from cdc_assets.sqlserver.read import check_guard
 
 REPLANS_MAX = 3
 """How often another writer may take the planned batch id before we give up."""
@@ -41,22 +50,29 @@ def read_changes(
     instance: CaptureInstance,
     poll: Poll,
     control: ControlRow | None,
+    snapshot: Offset | None = None,
 ) -> TableOutcome:
     """Append the changes in (position, max_lsn of the poll] to bronze, once.
 
     Position and data are one atomic commit: the commit names its range, and what is recorded
     afterwards is taken from it. That also heals a crash between commit and facts.
     """
-    started = time.monotonic()
-    bronze = _existing(database, table, control)
+    started_at = utc_now()
+    bronze = existing_bronze(database, table, control)
+    identity = control.identity if control else None
     for _ in range(REPLANS_MAX):
-        newest = _newest(bronze, table)
-        position = furthest([control.end if control else None, newest.end if newest else None])
+        position = furthest(
+            [
+                control.end if control else None,
+                changes_end(bronze, table.changes_app),
+                snapshot,
+            ]
+        )
         if position is None:
             raise TableReplacedError(
                 "its position is unknown", where=str(table), hint="Start the table anew."
             )
-        identity = control.identity if control else None
+        _check_history(database, table, instance, poll, position)
         check_continues(position, identity, instance, poll, where=str(table))
         commit, result = _append(database, table, instance, poll, position, bronze)
         faults.reach(FaultPoint.BRONZE_APPENDED)
@@ -72,11 +88,13 @@ def read_changes(
         outcome,
         read_seconds=result.read_seconds,
         read_mb=result.read_mb,
-        duration_seconds=time.monotonic() - started,
+        started_at=started_at,
+        duration_seconds=(utc_now() - started_at).total_seconds(),
     )
 
 
-def _existing(database: Database, table: TableName, control: ControlRow | None) -> DeltaTable:
+def existing_bronze(database: Database, table: TableName, control: ControlRow | None) -> DeltaTable:
+    """The bronze table that control speaks of; raises `TableReplacedError` without it."""
     bronze = database.lake.bronze(table)
     known = control.table_id if control else None
     if bronze is None or (known is not None and table_id(bronze) != known):
@@ -86,6 +104,21 @@ def _existing(database: Database, table: TableName, control: ControlRow | None) 
             hint=f"Restore {table.bronze_uri}, or start the table anew.",
         )
     return bronze
+
+
+def _check_history(
+    database: Database,
+    table: TableName,
+    instance: CaptureInstance,
+    poll: Poll,
+    position: Offset,
+) -> None:
+    """Hold the position against max_lsn; a sync that polled later may have moved it meanwhile."""
+    newest = newest_lsn(poll, instance)
+    if position.lsn > newest:
+        with connect(database.source) as connection:
+            newest = max(newest, read_max_lsn(connection) or newest)
+        check_history(position, newest, where=str(table))
 
 
 def _newest(bronze: DeltaTable, table: TableName) -> ChangeCommit | None:
@@ -109,7 +142,13 @@ def _append(
     choice = database.choose(table.key)
     first = position.lsn.next()
     with connect(database.source) as connection:
-        counts = _count(connection, instance, poll, first, position, end)
+        rows = connection.rows(
+            queries.count_changes(instance.name), queries.closed_range(first, end.lsn)
+        )
+        # A purged range counts as empty: "nothing there" needs the same proof as a read.
+        guard = Guard(instance.name, first, instance.start_lsn)
+        check_guard(connection, guard, where=str(table))
+        counts = _counted(rows, poll, position)
         if counts is None:
             return nothing
         wanted = database.settings.tables[table.key].columns
@@ -135,7 +174,7 @@ def _append(
                     ),
                     utc_offset_minutes=poll.clock.utc_offset_minutes,
                     commit_ts_floor=position.commit_ts,
-                    guard=Guard(instance.name, first, instance.start_lsn),
+                    guard=guard,
                     rows=rows,
                 )
                 for low, high, rows in pieces
@@ -146,25 +185,17 @@ def _append(
     return commit, result
 
 
-def _count(
-    connection: Connection,
-    instance: CaptureInstance,
-    poll: Poll,
-    first: Lsn,
-    position: Offset,
-    end: Offset,
+def _counted(
+    rows: Sequence[Mapping[str, Any]], poll: Poll, position: Offset
 ) -> ChangeCounts | None:
-    """What the range holds, as the server counts it; a closed range only changes by cleanup."""
-    rows = connection.rows(
-        queries.count_changes(instance.name), queries.closed_range(first, end.lsn)
-    )
+    """What the range holds, as the server counted it; a closed range only changes by cleanup."""
     if not rows:
         return None
 
     def count(operation: Operation) -> int:
         return sum(row["row_count"] for row in rows if row["operation"] == operation)
 
-    def utc(row: dict[str, Any], column: str) -> Any:
+    def utc(row: Mapping[str, Any], column: str) -> datetime:
         return max(poll.clock.to_utc(row[column]), position.commit_ts)
 
     return ChangeCounts(

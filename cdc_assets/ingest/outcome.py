@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from cdc_assets.errors import CdcError
@@ -23,7 +24,10 @@ class Work(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableOutcome:
-    """One table's part of a sync: what was written, and what is still to be recorded."""
+    """One table's part of a sync: what was written, and what is still to be recorded.
+
+    `silver_lost` says that silver is missing or another table: its row has no position any more.
+    """
 
     table: str
     work: Work
@@ -33,8 +37,10 @@ class TableOutcome:
     counts: ChangeCounts | None = None
     read_seconds: float = 0.0
     read_mb: float = 0.0
+    started_at: datetime | None = None
     duration_seconds: float = 0.0
     engine: str = ""
     facts: tuple[FactsEntry, ...] = ()
     progress: BronzeProgress | None = None
+    silver_lost: bool = False
     error: CdcError | None = None

@@ -32,7 +32,7 @@ def poll_database(
     `instances` are those listed before, so that nothing unlisted is named.
     """
     started = time.monotonic()
-    newest = Lsn.parse_optional(connection.rows(queries.MAX_LSN)[0]["max_lsn"])
+    newest = read_max_lsn(connection)
     rtt_ms = (time.monotonic() - started) * 1000
     clock = read_clock(connection)
     end = None if newest is None else commit_at_or_below(connection, newest, clock)
@@ -46,6 +46,11 @@ def poll_database(
         watermarks=watermarks,
         rtt_ms=rtt_ms,
     )
+
+
+def read_max_lsn(connection: Connection) -> Lsn | None:
+    """The newest LSN that capture has processed; None where it never ran."""
+    return Lsn.parse_optional(connection.rows(queries.MAX_LSN)[0]["max_lsn"])
 
 
 def read_clock(connection: Connection) -> ServerClock:

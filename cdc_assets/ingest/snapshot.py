@@ -7,13 +7,12 @@ read again as a change. The overlap only repeats, and nothing can be missed (see
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from deltalake import DeltaTable
 
 from cdc_assets import faults
+from cdc_assets.clock import utc_now
 from cdc_assets.contract import Column, Event, Operation, bronze_columns
 from cdc_assets.engines.database import Database
 from cdc_assets.faults import FaultPoint
@@ -28,7 +27,7 @@ from cdc_assets.planning.advancing import BronzeProgress
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, ReadRange
 from cdc_assets.planning.polls import CaptureInstance, Poll
-from cdc_assets.planning.positions import first_snapshot_offset
+from cdc_assets.planning.positions import snapshot_lsn
 from cdc_assets.planning.ranges import integer_ranges
 from cdc_assets.planning.records import event_row
 from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_by_target
@@ -51,7 +50,7 @@ def take_snapshot(
     A rerun after a crash finds what is there: rows in bronze are never read again, and it never
     gives a newer LSN than the rows it wrote.
     """
-    started = time.monotonic()
+    started_at = utc_now()
     choice = database.choose(table.key)
     with connect(database.source) as connection:
         wanted = database.settings.tables[table.key].columns
@@ -62,12 +61,14 @@ def take_snapshot(
             database, table, connection, instance, poll, snapshots
         )
         faults.reach(FaultPoint.SNAPSHOT_OPENED)
-        result = AppendResult(committed=False)
-        if bronze.transaction_version(table.snapshot_app(snapshot.at.lsn)) is None:
-            ranges = _ranges(database, connection, instance, columns, snapshot, table)
-            plan = _plan(table, declared, ranges, instance, snapshot)
-            result = database.engine(choice).append(plan)
-        faults.reach(FaultPoint.SNAPSHOT_APPENDED)
+        written = bronze.transaction_version(table.snapshot_app(snapshot.at.lsn)) is not None
+        ranges = _ranges(database, connection, instance, columns, snapshot, table)
+    result = AppendResult(committed=False)
+    if not written:
+        plan = _plan(table, declared, ranges, instance, snapshot)
+        result = database.engine(choice).append(plan)
+    faults.reach(FaultPoint.SNAPSHOT_APPENDED)
+    with connect(database.source) as connection:
         high_mark = read_clock(connection).utc_now
     bronze.update_incremental()
     rows = result.rows if result.committed else snapshot_rows(bronze, snapshot.at.lsn)
@@ -81,7 +82,8 @@ def take_snapshot(
         rows=rows,
         read_seconds=result.read_seconds,
         read_mb=result.read_mb,
-        duration_seconds=time.monotonic() - started,
+        started_at=started_at,
+        duration_seconds=(utc_now() - started_at).total_seconds(),
         engine=str(choice),
         progress=BronzeProgress(
             table_name=table.bronze,
@@ -123,13 +125,13 @@ def _open(
     version = (facts.version_of(table.open_app) or 0) + 1
     if (other := _newest(database, table)) != known.newest and other is not None:
         return other
-    lsn = first_snapshot_offset(poll, instance)
+    lsn = snapshot_lsn(poll, instance)
     snapshot = Snapshot(_time_of(connection, lsn, instance, poll), instance.index_columns)
     row = event_row(
         Event.SNAPSHOT_OPEN,
         table.bronze,
         snapshot.at,
-        written_at=_now(),
+        written_at=utc_now(),
         detail=_open_detail(snapshot, instance),
     )
     if facts.append([FactsEntry((row,), table.open_app, version)]):
@@ -230,12 +232,8 @@ def _complete(
         table.bronze,
         snapshot.at,
         rows=rows,
-        written_at=_now(),
+        written_at=utc_now(),
         engine=engine,
         detail={"high_mark": high_mark, "keys": list(snapshot.keys)},
     )
     database.lake.facts.append([FactsEntry((row,), table.done_app(snapshot.at.lsn), 0)])
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None)

@@ -5,31 +5,45 @@ One table's failure fails that table alone; what the others wrote is recorded al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from cdc_assets import faults
+from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, DataLossError, TableReplacedError, expected
 from cdc_assets.faults import FaultPoint
-from cdc_assets.ingest.changes import read_changes
+from cdc_assets.ingest.changes import existing_bronze, read_changes
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import poll_database
 from cdc_assets.ingest.snapshot import take_snapshot
-from cdc_assets.lake.bronze import change_commits
+from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.lake.tables import table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress, advance_bronze, follow_bronze
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll, find_instance
-from cdc_assets.planning.positions import check_continues, furthest, readable_end
+from cdc_assets.planning.positions import (
+    check_continues,
+    check_history,
+    furthest,
+    newest_lsn,
+    readable_end,
+)
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.sqlserver.catalog import capture_instances
 from cdc_assets.sqlserver.connection import connect, with_retries
+
+_log = logging.getLogger(__name__)
+
+NewestRows = Callable[[], Mapping[str, FactsRow]]
 
 QUIET_ROW_EVERY = timedelta(minutes=5)
 """A quiet table writes a row this often: silence then means that the sync has stopped."""
@@ -66,6 +80,7 @@ class _Known:
     control: ControlRow | None
     snapshots: Snapshots
     position: Offset | None
+    silver_id: str | None
 
 
 def sync(database: Database, tables: Sequence[str] | None = None) -> SyncReport:
@@ -75,9 +90,10 @@ def sync(database: Database, tables: Sequence[str] | None = None) -> SyncReport:
     """
     known = _known(database, tables or tuple(database.settings.tables))
     poll = with_retries(lambda: _poll(database, known))
+    # Asked for by quiet tables alone, and then once for all of them.
+    newest_rows = functools.cache(database.lake.facts.newest_rows)
     with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
-        outcomes = list(pool.map(lambda k: _advance(database, k, poll), known))
-    outcomes = _with_quiet_rows(database, outcomes)
+        outcomes = list(pool.map(lambda k: _advance(database, k, poll, newest_rows), known))
     _record(database, poll, outcomes, known)
     return SyncReport(poll, {outcome.table: outcome for outcome in outcomes})
 
@@ -90,7 +106,16 @@ def _known(database: Database, tables: Sequence[str]) -> list[_Known]:
         name = database.table(key)
         own = control.get(name.bronze)
         taken = snapshots[name.bronze]
-        known.append(_Known(name, own, taken, _position(database, name, own, taken)))
+        silver = control.get(name.silver)
+        known.append(
+            _Known(
+                name=name,
+                control=own,
+                snapshots=taken,
+                position=_position(database, name, own, taken),
+                silver_id=silver.table_id if silver else None,
+            )
+        )
     return known
 
 
@@ -104,14 +129,14 @@ def _poll(database: Database, known: Sequence[_Known]) -> Poll:
 def _position(
     database: Database, name: TableName, control: ControlRow | None, snapshots: Snapshots
 ) -> Offset | None:
-    """Where the poll starts from; without a control row, what facts, bronze and S say."""
+    """Where the poll starts from; without a control row, what bronze and S say."""
     if control is not None and control.end is not None:
         return control.end
     if snapshots.complete is None:
         return None
     bronze = database.lake.bronze(name)
-    commits = change_commits(bronze, name.changes_app, None) if bronze else []
-    return furthest([snapshots.complete.at, *(commit.end for commit in commits)])
+    written = changes_end(bronze, name.changes_app) if bronze else None
+    return furthest([snapshots.complete.at, written])
 
 
 def _instances(
@@ -129,81 +154,89 @@ def _instances(
 
 
 def _positions(known: Sequence[_Known], found: Mapping[str, CaptureInstance]) -> dict[str, Lsn]:
-    return {
-        found[k.name.key].name: k.position.lsn
-        for k in known
-        if k.position is not None and k.name.key in found
-    }
+    """The position to ask each instance from: the smallest of the tables that share it."""
+    positions: dict[str, Lsn] = {}
+    for table in known:
+        if table.position is not None and table.name.key in found:
+            name, lsn = found[table.name.key].name, table.position.lsn
+            positions[name] = min(lsn, positions.get(name, lsn))
+    return positions
 
 
-def _advance(database: Database, known: _Known, poll: Poll) -> TableOutcome:
-    """One table's share; its own error becomes its outcome.
+def _advance(
+    database: Database, known: _Known, poll: Poll, newest_rows: NewestRows
+) -> TableOutcome:
+    """One table's share; its own error, foreseen or not, becomes its outcome.
 
     All of it may be done again: what is committed is found, so a dropped connection costs a retry.
     """
     try:
-        return with_retries(lambda: _work(database, known, poll))
-    except CdcError as error:
-        if not error.where:
-            error.where = str(known.name)
-        return TableOutcome(known.name.key, Work.FAILED, error=error)
+        return with_retries(lambda: _work(database, known, poll, newest_rows))
+    except Exception as error:  # noqa: BLE001 - one table's failure fails that table alone
+        if not isinstance(error, CdcError):
+            _log.exception("%s failed", known.name)
+        ours = expected(error)
+        ours.where = str(known.name)
+        return TableOutcome(known.name.key, Work.FAILED, error=ours)
 
 
-def _work(database: Database, known: _Known, poll: Poll) -> TableOutcome:
-    table = known.name
+def _work(database: Database, known: _Known, poll: Poll, newest_rows: NewestRows) -> TableOutcome:
+    table, complete = known.name, known.snapshots.complete
     wanted = database.settings.instance_of(table.key)
     instance = find_instance(poll.instances, wanted, where=str(table))
-    if known.position is None or known.snapshots.complete is None:
+    if complete is None and known.position is not None:
+        raise TableReplacedError(
+            "control knows its position, and the facts know no snapshot of it",
+            where=str(table),
+            hint=f"Restore {database.name.facts_uri}, or start the table anew.",
+        )
+    if complete is None or known.position is None:
         return take_snapshot(database, table, instance, poll, known.snapshots)
-    if poll.has_rows.get(instance.name) or known.control is None:
-        control = known.control or _bare(table, known.position)
-        return read_changes(database, table, instance, poll, control)
-    return _quiet(database, known, instance, poll, known.position)
-
-
-def _bare(table: TableName, position: Offset) -> ControlRow:
-    """A control row that knows the position alone: the real one is missing."""
-    return ControlRow(table.bronze, end_lsn=str(position.lsn), end_commit_ts=position.commit_ts)
+    # Not asked is not quiet: an instance that the first look did not list is read.
+    if known.control is not None and not poll.has_rows.get(instance.name, True):
+        try:
+            return _quiet(database, known, instance, poll, newest_rows().get(table.bronze))
+        except DataLossError:
+            # Bronze may be ahead of control, after a crash: it says whether this is a loss.
+            pass
+    return read_changes(database, table, instance, poll, known.control, complete.at)
 
 
 def _quiet(
-    database: Database, known: _Known, instance: CaptureInstance, poll: Poll, position: Offset
+    database: Database,
+    known: _Known,
+    instance: CaptureInstance,
+    poll: Poll,
+    last_row: FactsRow | None,
 ) -> TableOutcome:
-    """Nothing to read: the position moves to what the poll saw, after the same loss test."""
-    table = known.name
-    identity = known.control.identity if known.control else None
-    check_continues(position, identity, instance, poll, where=str(table))
-    end = readable_end(poll, position)
-    return TableOutcome(
+    """Nothing to read: the position moves to what the poll saw, after the same loss test.
+
+    Now and then a row says so in the facts; then both tables are looked at, too.
+    """
+    table, position, control = known.name, known.position, known.control
+    assert position is not None and control is not None  # noqa: S101 - the caller asked
+    check_history(position, newest_lsn(poll, instance), where=str(table))
+    check_continues(position, control.identity, instance, poll, where=str(table))
+    outcome = TableOutcome(
         table=table.key,
         work=Work.QUIET,
         start=position,
-        end=end,
+        end=readable_end(poll, position),
+        started_at=utc_now(),
         progress=BronzeProgress(
             table_name=table.bronze,
-            end=end,
+            end=readable_end(poll, position),
             identity=instance.identity,
             granularity=database.settings.finality_of(table.key).granularity,
         ),
     )
-
-
-def _with_quiet_rows(database: Database, outcomes: Sequence[TableOutcome]) -> list[TableOutcome]:
-    """A row without rows for each table that has been silent in the facts for a while."""
-    if all(outcome.work is not Work.QUIET for outcome in outcomes):
-        return list(outcomes)
-    newest = database.lake.facts.newest_rows()
-    now = _now()
-
-    def due(outcome: TableOutcome) -> bool:
-        row = newest.get(database.table(outcome.table).bronze)
-        last = row.written_at if row else None
-        return outcome.work is Work.QUIET and (last is None or now - last >= QUIET_ROW_EVERY)
-
-    return [
-        replace(o, facts=(*o.facts, _quiet_row(database.table(o.table), o))) if due(o) else o
-        for o in outcomes
-    ]
+    last = last_row.written_at if last_row else None
+    if last is not None and utc_now() - last < QUIET_ROW_EVERY:
+        return outcome
+    existing_bronze(database, table, control)
+    silver = database.lake.silver(table)
+    lost = known.silver_id is not None and (silver is None or table_id(silver) != known.silver_id)
+    return replace(outcome, facts=(_quiet_row(table, outcome),), silver_lost=lost)
 
 
 def _quiet_row(table: TableName, outcome: TableOutcome) -> FactsEntry:
@@ -254,7 +287,9 @@ def _control_rows(
         bronze = advance_bronze(rows.get(table.bronze), outcome.progress)
         yield bronze
         silver = rows.get(table.silver)
-        if silver is not None:
+        if silver is not None and outcome.silver_lost:
+            yield silver.without_position()
+        elif silver is not None:
             followed = follow_bronze(silver, bronze, snapshots[table.bronze])
             if followed != silver:
                 yield followed
@@ -262,12 +297,11 @@ def _control_rows(
 
 def _measured(row: FactsRow, poll: Poll, outcome: TableOutcome) -> FactsRow:
     """A facts row with what this sync measured."""
-    now = _now()
-    duration = timedelta(seconds=outcome.duration_seconds)
+    now = utc_now()
     lag = (now - row.end_commit_ts).total_seconds() if row.end_commit_ts else None
     return replace(
         row,
-        started_at=now - duration,
+        started_at=outcome.started_at,
         duration_ms=int(outcome.duration_seconds * 1000),
         written_at=now,
         source_rtt_ms=poll.rtt_ms,
@@ -277,7 +311,3 @@ def _measured(row: FactsRow, poll: Poll, outcome: TableOutcome) -> FactsRow:
         capture_lag_seconds=poll.capture_lag_seconds,
         ingestion_lag_seconds=lag,
     )
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from deltalake import DeltaTable
 
 from cdc_assets.lake.tables import query
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.merging import lsn_literal
+from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import ChangeCommit
 
 _HISTORY_STEP = 20
@@ -30,9 +29,7 @@ def change_commits(table: DeltaTable, app_id: str, above: int | None) -> list[Ch
             commit = ChangeCommit.from_json(entry.get("userMetadata"))
             if commit is not None and commit.app_id == app_id:
                 found[commit.batch_id] = commit
-        done = (
-            newest in found if above is None else (above + 1 in found or min(found, default=0) == 0)
-        )
+        done = (newest if above is None else above + 1) in found
         if done or len(history) < limit:
             break
         limit *= 4
@@ -41,22 +38,34 @@ def change_commits(table: DeltaTable, app_id: str, above: int | None) -> list[Ch
     return [found[version] for version in sorted(found) if version > above]
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The newest change above a position: its LSN, and how many rows there are."""
+def changes_end(table: DeltaTable, app_id: str) -> Offset | None:
+    """How far bronze's own change commits reach; None without any.
 
-    lsn: Lsn | None
-    rows: int
-
-
-def head_above(table: DeltaTable, position: Lsn) -> Head:
-    """What bronze holds above a position; files at or below it are skipped by statistics."""
+    Where the log no longer tells of the newest one, its rows do.
+    """
+    commits = change_commits(table, app_id, None)
+    if commits:
+        return commits[0].end
+    newest = table.transaction_version(app_id)
+    if newest is None:
+        return None
     row = query(
-        "SELECT max(`_start_lsn`) AS lsn, count(*) AS n FROM bronze"
+        "SELECT max(`_start_lsn`) AS lsn, max(`_commit_ts`) AS ts FROM bronze"
+        f" WHERE `_batch_id` = {newest:d}",
+        bronze=table,
+    ).to_pylist()[0]
+    lsn = Lsn.parse_optional(row["lsn"])
+    return None if lsn is None else Offset(lsn, row["ts"])
+
+
+def head_above(table: DeltaTable, position: Lsn) -> Lsn | None:
+    """The newest change LSN above a position; files at or below it are skipped by statistics."""
+    row = query(
+        "SELECT max(`_start_lsn`) AS lsn FROM bronze"
         f" WHERE `_operation` <> 0 AND `_start_lsn` > {lsn_literal(position)}",
         bronze=table,
     ).to_pylist()[0]
-    return Head(Lsn.parse_optional(row["lsn"]), row["n"])
+    return Lsn.parse_optional(row["lsn"])
 
 
 def newest_whole_snapshot(table: DeltaTable, above: Lsn | None) -> Lsn | None:

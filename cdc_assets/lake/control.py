@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
-from datetime import UTC, datetime
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 
+from cdc_assets.clock import utc_now
 from cdc_assets.contract import CONTROL
 from cdc_assets.lake.tables import (
     StorageOptions,
@@ -47,8 +47,7 @@ class Control:
 
     def _merge_once(self, update: Update) -> dict[str, ControlRow]:
         table = ensure_table(self._uri, CONTROL, self._options)
-        now = datetime.now(UTC).replace(tzinfo=None)
-        rows = [replace(row, updated_at=now) for row in update(_rows(table))]
+        rows = [replace(row, updated_at=utc_now()) for row in update(_rows(table))]
         if not rows:
             return {}
         every = {f"`{name}`": f"s.`{name}`" for name in _NAMES}

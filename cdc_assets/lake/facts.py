@@ -61,9 +61,7 @@ class Facts:
             commit_properties=CommitProperties(
                 # A conflict must come back to us: another writer may have written the same.
                 max_commit_retries=0,
-                app_transactions=[
-                    Transaction(e.app_id, e.version) for e in new if e.app_id is not None
-                ],
+                app_transactions=_transactions(new),
             ),
         )
         return new
@@ -118,6 +116,15 @@ class Facts:
         if table is None:
             return []
         return [FactsRow(**row) for row in query(sql, facts=table).to_pylist()]
+
+
+def _transactions(entries: Sequence[FactsEntry]) -> list[Transaction]:
+    """One per id, at its largest version: of two in one commit, delta-rs knows the first alone."""
+    newest: dict[str, int] = {}
+    for entry in entries:
+        if entry.app_id is not None:
+            newest[entry.app_id] = max(entry.version, newest.get(entry.app_id, entry.version))
+    return [Transaction(app_id, version) for app_id, version in newest.items()]
 
 
 def _recorded(table: DeltaTable, entry: FactsEntry) -> bool:

@@ -19,8 +19,11 @@ from cdc_assets.errors import CommitConflictError, TableNewerError, UnsupportedC
 StorageOptions = Mapping[str, str]
 
 COMMIT_ATTEMPTS_MAX = 30
+"""Tries of a small commit that loses to other writers."""
+APPEND_ATTEMPTS_MAX = 4
+"""Tries of an append: each reads the source again."""
 COMMIT_WAIT_SECONDS_MAX = 2.0
-"""A lost conflict is tried again this often, after jittered waits that grow up to this long."""
+"""Longest jittered wait between tries; they grow up to it."""
 
 _REFUSED_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _DELTA_TYPES = {
@@ -141,23 +144,35 @@ def plain(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
-def retry_conflicts(attempt: Callable[[], T], *, where: str) -> T:
+def is_conflict(error: Exception) -> bool:
+    """Whether a commit failed because another writer was first, and not for what it is.
+
+    delta-rs reports a conflict that it finds while merging under its base class, and an
+    unsupported feature or an append-only table under the class of conflicts.
+    """
+    text = str(error).lower()
+    if isinstance(error, CommitFailedError):
+        return not any(word in text for word in ("unsupported", "not supported", "append-only"))
+    return isinstance(error, DeltaError) and "conflict" in text
+
+
+def retry_conflicts(
+    attempt: Callable[[], T], *, where: str, attempts_max: int = COMMIT_ATTEMPTS_MAX
+) -> T:
     """Make a commit again, from a fresh read each time, while another writer comes first.
 
     Raises `CommitConflictError` at the limit.
     """
-    for tries in range(1, COMMIT_ATTEMPTS_MAX + 1):
+    for tries in range(1, attempts_max + 1):
         try:
             return attempt()
-        except CommitFailedError:
-            time.sleep(random.uniform(0, min(COMMIT_WAIT_SECONDS_MAX, 0.01 * 2**tries)))  # noqa: S311
         except DeltaError as error:
-            # delta-rs reports a conflict it finds while merging under its base class.
-            if "conflict" not in str(error).lower():
+            if not is_conflict(error):
                 raise
-            time.sleep(random.uniform(0, min(COMMIT_WAIT_SECONDS_MAX, 0.01 * 2**tries)))  # noqa: S311
+            wait_seconds_max = min(COMMIT_WAIT_SECONDS_MAX, 0.01 * 2**tries)
+            time.sleep(random.uniform(0, wait_seconds_max))  # noqa: S311 - no secret
     raise CommitConflictError(
-        f"another writer committed first, {COMMIT_ATTEMPTS_MAX} times",
+        f"another writer committed first, {attempts_max} times",
         where=where,
         hint="Run it again; if it stays, see which other job writes the table.",
     )

@@ -72,7 +72,11 @@ def _sync(
     failures: dict[str, CdcError],
     checks: list[dg.AssetCheckResult],
 ) -> Events:
-    report = cdc.sync(translator.database.key, tables)
+    try:
+        report = cdc.sync(translator.database.key, tables)
+    except CdcError as error:
+        failures.update(dict.fromkeys(tables, error))
+        return
     if report.warning:
         context.log.warning(report.warning)
     control = cdc.control(translator.database.key)
@@ -91,19 +95,22 @@ def _sync(
                 data_version=dg.DataVersion(str(outcome.end.lsn)) if outcome.end else None,
             )
         checks.append(_no_gap(key, outcome))
-    # A failing blocking check ends the step where it is met: the good ones go first.
-    checks.sort(key=lambda check: not check.passed)
 
 
 def _no_gap(key: dg.AssetKey, outcome: "TableOutcome") -> dg.AssetCheckResult:
-    lost = isinstance(outcome.error, DataLossError)
+    """Red for a loss; a table that failed otherwise was not looked at, which is a warning."""
+    error = outcome.error
+    told = "Every change since the snapshot was read."
+    if error is not None:
+        told = str(error) if isinstance(error, DataLossError) else f"Not known: {error}"
+    lost = isinstance(error, DataLossError)
     return dg.AssetCheckResult(
         asset_key=key,
         check_name=NO_GAP,
-        passed=not lost,
-        severity=dg.AssetCheckSeverity.ERROR,
-        description=str(outcome.error) if lost else "Every change since the snapshot was read.",
-        metadata={"cdc/code": outcome.error.code if outcome.error else "no_gap"},
+        passed=error is None,
+        severity=dg.AssetCheckSeverity.ERROR if lost else dg.AssetCheckSeverity.WARN,
+        description=told,
+        metadata={"cdc/code": error.code if error else NO_GAP},
     )
 
 
@@ -133,7 +140,7 @@ def _apply(
 def _failure(failures: dict[str, CdcError]) -> dg.Failure:
     """One failure for the run; retried only where every error may pass by itself."""
     return dg.Failure(
-        description="\n".join(str(error) for error in failures.values()),
+        description="\n".join(dict.fromkeys(str(error) for error in failures.values())),
         metadata={f"cdc/{table}": str(error) for table, error in failures.items()},
         allow_retries=all(error.transient for error in failures.values()),
     )

@@ -8,7 +8,7 @@ from cdc_assets.orchestration.assets import database_assets
 from cdc_assets.orchestration.checks import finality_checks
 from cdc_assets.orchestration.jobs import database_jobs, sync_schedule
 from cdc_assets.orchestration.resources import CdcResource
-from cdc_assets.orchestration.sensors import silver_sensor
+from cdc_assets.orchestration.sensors import finality_sensor, silver_sensor
 from cdc_assets.orchestration.translator import Translator
 from cdc_assets.settings import Settings
 
@@ -32,7 +32,7 @@ def build_definitions(settings: Settings, settings_file: Path) -> dg.Definitions
                 ],
                 asset_checks=[finality_checks(translator)],
                 jobs=list(jobs.values()),
-                sensors=[silver_sensor(translator)],
+                sensors=[silver_sensor(translator), finality_sensor(translator)],
                 schedules=[sync_schedule(translator, jobs["sync"])],
             ),
         )

@@ -5,6 +5,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition,  # what `define_asset_job` gives; Dagster exports no name for it
 )
 
+from cdc_assets.orchestration.sensors import UNFINISHED
 from cdc_assets.orchestration.translator import BRONZE, SILVER, Translator
 
 SYNC_CRON = "* * * * *"
@@ -34,10 +35,22 @@ def _job(name: str, keys: list[dg.AssetKey], description: str) -> UnresolvedAsse
 def sync_schedule(
     translator: Translator, job: UnresolvedAssetJobDefinition
 ) -> dg.ScheduleDefinition:
-    """A sync every minute; a tick that finds nothing new costs one poll."""
-    return dg.ScheduleDefinition(
+    """A sync every minute; a tick that finds nothing new costs one poll.
+
+    While one is queued or running no other is asked for, so a long first load piles up nothing.
+    """
+
+    @dg.schedule(
         name=f"{translator.database.key}_sync_every_minute",
         job=job,
         cron_schedule=SYNC_CRON,
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
+    def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        filters = dg.RunsFilter(job_name=job.name, statuses=UNFINISHED)
+        running = context.instance.get_run_ids(filters, limit=1)
+        if running:
+            return dg.SkipReason(f"Run {running[0]} is at it.")
+        return dg.RunRequest()
+
+    return every_minute

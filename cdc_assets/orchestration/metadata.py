@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
+
+from cdc_assets.clock import utc_now
 
 if TYPE_CHECKING:
     from cdc_assets.ingest.outcome import TableOutcome
@@ -67,7 +69,7 @@ def _commit_times(outcome: TableOutcome) -> tuple[datetime | None, datetime | No
 def _seconds_since(at: datetime | None) -> float:
     if at is None:
         return 0.0
-    return round((datetime.now(UTC).replace(tzinfo=None) - at).total_seconds(), 3)
+    return round((utc_now() - at).total_seconds(), 3)
 
 
 def _text(at: datetime | None) -> str:

@@ -5,12 +5,12 @@ importing them at the top would make every process that loads the definitions pa
 and delta-rs. Nothing is kept between calls, so a restarted source is found where it is now.
 """
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from cdc_assets.clock import utc_now
 from cdc_assets.planning.pending import Pending, lowest_applied, pending_work
 from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.planning.verdict import Finality, judge_finality
@@ -75,7 +75,7 @@ class CdcResource(dg.ConfigurableResource[None]):
         database = self.database(key)
         control = database.lake.control.read()
         snapshots = snapshots_by_target(database.lake.facts.events())
-        now = datetime.now(UTC).replace(tzinfo=None)
+        now = utc_now()
         found = {}
         for table in database.settings.tables:
             name, wanted = database.table(table), database.settings.finality_of(table)

@@ -1,13 +1,17 @@
-"""`silver_waves`: asks for silver while bronze holds what silver has not applied.
+"""The sensors: `silver_waves` asks for silver, `finality` reports the verdicts.
 
-It looks at a level, never at an edge, and keeps no cursor: a lost tick, a failed run or a bronze
-that moves twice while silver runs all heal at the next tick.
+`silver_waves` asks while bronze holds what silver has not applied. It looks at a level, never at an
+edge, and keeps no cursor: a lost tick, a failed run or a bronze that moves twice while silver runs
+all heal at the next tick. `finality` needs no run: with capture or the sync stopped nothing runs,
+and that is when it matters.
 """
 
+import json
 from collections.abc import Sequence
 
 import dagster as dg
 
+from cdc_assets.orchestration.checks import FINALIZED, finality_metadata
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.translator import SILVER, Translator
 from cdc_assets.planning.pending import Pending
@@ -18,7 +22,11 @@ WAVE_TAG = "cdc/wave"
 TICK_SECONDS = 4
 """The daemon looks every 5 s; 4 gives a steady tick at each of its turns."""
 
-_RUNNING = [
+FINALITY_TICK_SECONDS = 29
+CHECKS_PER_TICK_MAX = 100
+"""Checks reported in one tick; the rest follow at the next."""
+
+UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -44,7 +52,7 @@ def silver_sensor(translator: Translator) -> dg.SensorDefinition:
             return dg.SensorResult(skip_reason="Every silver table is at bronze's head.")
         wave = _wave(database.key, pending)
         earlier = context.instance.get_run_records(dg.RunsFilter(tags={WAVE_TAG: wave}))
-        running = [r for r in earlier if r.dagster_run.status in _RUNNING]
+        running = [r for r in earlier if r.dagster_run.status in UNFINISHED]
         if running:
             run = running[0].dagster_run.run_id
             return dg.SensorResult(skip_reason=f"Run {run} is at it.")
@@ -73,3 +81,39 @@ def _request(
         asset_selection=[translator.asset_key(SILVER, work.table) for work in pending],
         tags={WAVE_TAG: wave, "cdc/database": translator.database.key},
     )
+
+
+def finality_sensor(translator: Translator) -> dg.SensorDefinition:
+    """Reports `finalized` of each table when its reason changes."""
+    database = translator.database
+
+    @dg.sensor(
+        name=f"{database.key}_finality",
+        minimum_interval_seconds=FINALITY_TICK_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Reports how complete each table is, when that changes; needs no run.",
+    )
+    def finality(context: dg.SensorEvaluationContext, cdc: CdcResource) -> dg.SensorResult:
+        known: dict[str, str] = json.loads(context.cursor or "{}")
+        judged = cdc.finality(database.key)
+        changed = [t for t, found in judged.items() if known.get(t) != found.reason]
+        reported = changed[:CHECKS_PER_TICK_MAX]
+        state = {t: known[t] for t in judged if t in known}
+        state.update((table, str(judged[table].reason)) for table in reported)
+        return dg.SensorResult(
+            asset_events=[
+                dg.AssetCheckEvaluation(
+                    asset_key=translator.asset_key(SILVER, table),
+                    check_name=FINALIZED,
+                    passed=judged[table].passed,
+                    severity=dg.AssetCheckSeverity.WARN,
+                    description=judged[table].text,
+                    metadata=finality_metadata(judged[table]),
+                )
+                for table in reported
+            ],
+            skip_reason=f"{len(reported)} tables changed." if reported else "No table changed.",
+            cursor=json.dumps(state),
+        )
+
+    return finality

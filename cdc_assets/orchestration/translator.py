@@ -76,9 +76,9 @@ class Translator:
         )
 
     def _storage(self, layer: str, table: str) -> dict[str, object]:
-        uri = f"{self.database.root}/{layer}/{table}"
+        name = self.database.table(table)
         return {
-            "dagster/uri": uri,
+            "dagster/uri": name.bronze_uri if layer == BRONZE else name.silver_uri,
             "dagster/table_name": f"{self.database.key}.{layer}.{table}",
             "dagster/storage_kind": "deltalake",
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,10 +30,6 @@ class Offset:
     def from_dict(cls, value: dict[str, str]) -> Offset:
         """Read the JSON object back; raises ValueError or KeyError for anything else."""
         return cls(Lsn.parse(value["lsn"]), datetime.fromisoformat(value["commit_ts"]))
-
-    def to_json(self) -> str:
-        """The JSON text."""
-        return json.dumps(self.to_dict())
 
     def no_earlier_than(self, floor: datetime) -> Offset:
         """The same LSN with a commit time that never goes back: clocks step, verdicts do not."""

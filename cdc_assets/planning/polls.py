@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from cdc_assets.errors import CaptureInstanceUnknownError
+from cdc_assets.errors import CaptureInstanceUnknownError, CaptureNotReadyError
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import Identity
@@ -19,13 +19,23 @@ class CaptureInstance:
     identity: Identity
     schema: str
     table: str
-    start_lsn: Lsn
+    start: Lsn | None
     index_columns: tuple[str, ...]
 
     @property
     def name(self) -> str:
         """Its name."""
         return self.identity.instance_name
+
+    @property
+    def start_lsn(self) -> Lsn:
+        """Its first LSN; raises `CaptureNotReadyError` while the server names none."""
+        if self.start is None:
+            raise CaptureNotReadyError(
+                f"capture instance {self.name} has no start_lsn yet",
+                hint="It was created just now, or not all of it: run again in a minute.",
+            )
+        return self.start
 
 
 @dataclass(frozen=True, slots=True)

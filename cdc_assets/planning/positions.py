@@ -21,14 +21,13 @@ def furthest(candidates: Iterable[Offset | None]) -> Offset | None:
     return max(known, key=lambda offset: (offset.lsn, offset.commit_ts), default=None)
 
 
-def first_snapshot_offset(poll: Poll, instance: CaptureInstance) -> Lsn:
+def snapshot_lsn(poll: Poll, instance: CaptureInstance) -> Lsn:
     """The LSN to stamp a snapshot with: every commit up to it is in the table already.
 
     Capture may not have reached a new instance yet, so its first LSN less one stands in. With
     max_lsn NULL and the instance's start known, a snapshot is possible all the same.
     """
-    before_start = instance.start_lsn.previous()
-    return before_start if poll.max is None else max(poll.max.lsn, before_start)
+    return newest_lsn(poll, instance)
 
 
 def readable_end(poll: Poll, position: Offset) -> Offset:
@@ -49,23 +48,15 @@ def check_continues(
     *,
     where: str,
 ) -> None:
-    """Raise when the changes after `position` cannot all be there.
+    """Raise `DataLossError` when the changes after `position` cannot all be there.
 
-    `DataLossError`: the next LSN needed is below the low watermark (equal is fine), or the
-    instance is another one. `HistoryChangedError`: the position lies in no log of this server.
+    The next LSN needed is below the low watermark (equal is fine), or the instance is another.
     """
     if known_identity is not None and known_identity != instance.identity:
         raise DataLossError(
             f"capture instance {instance.name} was re-created on {instance.identity.created_at}",
             where=where,
             hint="Changes in between were not captured: take a new snapshot of the table.",
-        )
-    newest = max(lsn for lsn in (poll.max and poll.max.lsn, instance.start_lsn.previous()) if lsn)
-    if position.lsn > newest:
-        raise HistoryChangedError(
-            f"the position {position.lsn} is above the newest LSN {newest}",
-            where=where,
-            hint="The database was restored or failed over: start the table anew.",
         )
     watermark = poll.watermarks.get(instance.name) or instance.start_lsn
     if position.lsn.next() < watermark:
@@ -74,4 +65,23 @@ def check_continues(
             " before they were read",
             where=where,
             hint="Take a new snapshot of the table, and lengthen the CDC retention.",
+        )
+
+
+def newest_lsn(poll: Poll, instance: CaptureInstance) -> Lsn:
+    """The largest LSN that a position of this instance can have had at the poll."""
+    before_start = instance.start_lsn.previous()
+    return before_start if poll.max is None else max(poll.max.lsn, before_start)
+
+
+def check_history(position: Offset, newest: Lsn, *, where: str) -> None:
+    """Raise `HistoryChangedError` for a position above all LSNs that the server has given.
+
+    `newest` must have been read after the position: another sync may have moved that since.
+    """
+    if position.lsn > newest:
+        raise HistoryChangedError(
+            f"the position {position.lsn} is above the newest LSN {newest}",
+            where=where,
+            hint="The database was restored or failed over: start the table anew.",
         )

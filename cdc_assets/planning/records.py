@@ -116,7 +116,7 @@ class ControlRow:
         )
 
     def without_position(self) -> ControlRow:
-        """The row of a silver table that stands for none: rebuilt from scratch next time."""
+        """The row without position and verdict: silver is rebuilt from scratch next time."""
         return ControlRow(self.table_name, updated_at=self.updated_at)
 
 

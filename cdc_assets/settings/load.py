@@ -42,6 +42,11 @@ def load_settings(path: Path | None = None) -> Settings:
             f"cannot read {file}: {error.strerror}",
             hint=f"Write it there, or set {SETTINGS_VARIABLE} to its path.",
         ) from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"{file} is not UTF-8 text: {error.reason} at byte {error.start}",
+            hint="Save it as UTF-8.",
+        ) from None
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         raw = yaml.safe_load(text)

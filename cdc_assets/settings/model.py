@@ -5,7 +5,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 KEY_PATTERN = r"^[A-Za-z0-9_]{1,100}$"
 """Keys become paths, asset keys and transaction ids; all of those allow these letters."""
@@ -24,6 +24,15 @@ def _duration(value: Any) -> Any:
 
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Key = Annotated[str, Field(pattern=KEY_PATTERN)]
+
+
+def _owner(value: str) -> str:
+    if re.fullmatch(r"team:[\w.-]+|[^@\s]+@[^@\s]+\.[^@\s]+", value):
+        return value
+    raise ValueError("an owner is an e-mail address or team:name")
+
+
+Owner = Annotated[str, AfterValidator(_owner)]
 
 
 class EngineName(StrEnum):
@@ -60,7 +69,7 @@ class TableSettings(_Model):
     columns: tuple[str, ...] | None = None
     """Captured columns to load; all of them when left out."""
 
-    owner: str | None = None
+    owner: Owner | None = None
     """Owner in Dagster: an e-mail address or team:name."""
 
     engine: EngineName | None = None

@@ -9,6 +9,8 @@ call always reaches bronze's head.
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -19,7 +21,7 @@ from deltalake import DeltaTable
 from cdc_assets import faults
 from cdc_assets.contract import Column, captured_of_bronze, silver_columns
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import CdcError, SilverKeyError
+from cdc_assets.errors import CdcError, SilverKeyError, expected
 from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.bronze import head_above, newest_whole_snapshot
 from cdc_assets.lake.tables import columns_of, table_id
@@ -31,6 +33,8 @@ from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.planning.records import ControlRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.planning.verdict import Hold, silver_hold
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,6 @@ class _Read:
     snapshots: Snapshots
     bronze: DeltaTable
     captured: tuple[Column, ...]
-    keys: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +101,12 @@ def apply_tables(database: Database, tables: Sequence[str]) -> dict[str, ApplyOu
             table = found.table
             try:
                 return _apply(database, found, control, snapshots[table.bronze])
-            except CdcError as error:
-                if not error.where:
-                    error.where = str(table)
-                return ApplyOutcome(table.key, bronze_found=True, error=error)
+            except Exception as error:  # noqa: BLE001 - one table's failure fails that table alone
+                if not isinstance(error, CdcError):
+                    _log.exception("%s failed", table)
+                ours = expected(error)
+                ours.where = str(table)
+                return ApplyOutcome(table.key, bronze_found=True, error=ours)
 
         return {outcome.table: outcome for outcome in pool.map(apply, before)}
 
@@ -131,22 +136,29 @@ def _apply(
     read = _read(database, table, control, snapshots)
     if read is None:
         return ApplyOutcome(table.key, bronze_found=False)
-    columns = silver_columns(read.captured)
-    silver = before.silver or database.lake.ensure_silver(table, columns)
-    faults.reach(FaultPoint.SILVER_CREATED)
-    silver_id = table_id(silver)
+    silver_id = table_id(before.silver) if before.silver else None
     work = _range(read, silver_id)
     if work is None:
         return ApplyOutcome(table.key, bronze_found=True, hold=Hold.SNAPSHOT_OPEN)
+    keys = _keys(database, table, read)
+    if read.position.table_id not in (None, silver_id):
+        # Before another table takes its place: an empty silver must not carry a verdict.
+        database.lake.control.merge(lambda rows: [rows[table.silver].without_position()])
+    columns = silver_columns(read.captured)
+    silver = before.silver or database.lake.ensure_silver(table, columns)
+    faults.reach(FaultPoint.SILVER_CREATED)
     choice = database.choose(table.key)
-    result = ApplyResult(overtaken=False, version=silver.version())
-    if not work.empty:
-        plan = _plan(table, read, columns, work, before.version + 1)
+    if work.empty:
+        silver.update_incremental()
+        same = (silver.transaction_version(table.apply_app) or 0) == before.version
+        result = ApplyResult(overtaken=not same, version=silver.version())
+    else:
+        plan = _plan(table, read, columns, keys, work, before.version + 1)
         result = database.engine(choice).apply(plan)
         faults.reach(FaultPoint.SILVER_MERGED)
     if result.overtaken:
         return ApplyOutcome(table.key, bronze_found=True, overtaken=True, engine=str(choice))
-    row = _record(database, table, silver_id, read, work, result)
+    row = _record(database, table, table_id(silver), read, work, result)
     return ApplyOutcome(
         table=table.key,
         bronze_found=True,
@@ -176,19 +188,13 @@ def _read(
         snapshots=snapshots,
         bronze=bronze,
         captured=captured,
-        keys=_keys(database, table, snapshots, captured),
     )
 
 
-def _keys(
-    database: Database,
-    table: TableName,
-    snapshots: Snapshots,
-    captured: tuple[Column, ...],
-) -> tuple[str, ...]:
+def _keys(database: Database, table: TableName, read: _Read) -> tuple[str, ...]:
     """Silver's key: the settings', else the unique index as the snapshot recorded it."""
     named = database.settings.tables[table.key].keys
-    newest = snapshots.newest
+    newest = read.snapshots.newest
     keys = named or (newest.keys if newest else ())
     if not keys:
         raise SilverKeyError(
@@ -196,7 +202,7 @@ def _keys(
             where=str(table),
             hint="Name the key in tables.yaml under `keys`.",
         )
-    names = {column.name for column in captured}
+    names = {column.name for column in read.captured}
     missing = [key for key in keys if key not in names]
     if missing:
         raise SilverKeyError(
@@ -209,7 +215,7 @@ def _keys(
     return tuple(keys)
 
 
-def _range(read: _Read, silver_id: str) -> _Range | None:
+def _range(read: _Read, silver_id: str | None) -> _Range | None:
     """Which bronze rows this call applies; None while no snapshot is complete.
 
     A silver that is another Delta table than the recorded one has no position.
@@ -233,7 +239,7 @@ def _range(read: _Read, silver_id: str) -> _Range | None:
         return _Range(
             rows=rebuild_from(newest),
             rebuild=True,
-            applied=head.lsn or newest,
+            applied=head or newest,
             snapshot=newest,
             empty=False,
         )
@@ -241,24 +247,31 @@ def _range(read: _Read, silver_id: str) -> _Range | None:
     return _Range(
         rows=changes_above(applied),
         rebuild=False,
-        applied=head.lsn or applied,
+        applied=head or applied,
         snapshot=known,
-        empty=head.lsn is None,
+        empty=head is None,
     )
 
 
 def _plan(
-    table: TableName, read: _Read, columns: tuple[Column, ...], work: _Range, version: int
+    table: TableName,
+    read: _Read,
+    columns: tuple[Column, ...],
+    keys: tuple[str, ...],
+    work: _Range,
+    version: int,
 ) -> ApplyPlan:
-    metadata = f'{{"applied_lsn": "{work.applied}", "bronze_version": {read.bronze.version()}}}'
+    metadata = json.dumps(
+        {"applied_lsn": str(work.applied), "bronze_version": read.bronze.version()}
+    )
     return ApplyPlan(
         table=str(table),
         bronze_uri=table.bronze_uri,
         bronze_version=read.bronze.version(),
         silver_uri=table.silver_uri,
         columns=columns,
-        keys=read.keys,
-        texts=merge_texts(columns, read.keys, work.rows),
+        keys=keys,
+        texts=merge_texts(columns, keys, work.rows),
         rebuild=work.rebuild,
         tag=CommitTag(table.apply_app, version, metadata),
     )

@@ -45,7 +45,7 @@ def capture_instances(connection: Connection) -> dict[str, CaptureInstance]:
             identity=identity,
             schema=row["source_schema"],
             table=row["source_table"],
-            start_lsn=Lsn.parse(row["start_lsn"]),
+            start=Lsn.parse_optional(row["start_lsn"]),
             index_columns=_names(row["index_column_list"]),
         )
     return found

@@ -5,18 +5,17 @@ One connection has one active reader, so whoever reads in parallel opens several
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import arrow_odbc
 import pyarrow as pa
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
 
 from cdc_assets.errors import (
-    CdcError,
     DriverMissingError,
     LoginRefusedError,
     PermissionMissingError,
@@ -24,6 +23,7 @@ from cdc_assets.errors import (
     SourceQueryError,
     SourceUnavailableError,
 )
+from cdc_assets.sqlserver.connection_string import odbc_pairs
 from cdc_assets.sqlserver.driver import find_driver
 from cdc_assets.sqlserver.trust import trust
 
@@ -43,8 +43,14 @@ _BUSY_NATIVE = frozenset(
 )
 _ODBC_ERROR = re.compile(r"State: (\w+), Native error: (-?\d+), Message: (.*)", re.DOTALL)
 _PREFIX = re.compile(r"^(\[[^\]]*\])+")
-_DRIVER_KEY = re.compile(r"(^|;)\s*driver\s*=", re.IGNORECASE)
-_USER_KEY = re.compile(r"(?:^|;)\s*(?:uid|user id)\s*=\s*(\{[^}]*\}|[^;]*)", re.IGNORECASE)
+
+try:
+    import arrow_odbc  # Loads the driver manager's library at once.
+except OSError as error:
+    raise DriverMissingError(
+        f"the ODBC driver manager cannot be loaded: {error}",
+        hint="Run: apt-get install unixodbc libltdl7",
+    ) from None
 
 T = TypeVar("T")
 
@@ -63,8 +69,8 @@ class SourceConnection:
     @property
     def user(self) -> str:
         """The login, for messages and GRANTs."""
-        found = _USER_KEY.search(self.text)
-        return found.group(1).strip("{}") if found else "the login"
+        pairs = odbc_pairs(self.text)
+        return pairs.get("uid") or pairs.get("user id") or "the login"
 
 
 class ValueTooLargeError(Exception):
@@ -77,6 +83,10 @@ class Connection:
     def __init__(self, source: SourceConnection) -> None:
         self._source = source
         self._odbc = _open(source)
+
+    def close(self) -> None:
+        """Let go of it: the driver closes a connection that nobody holds."""
+        del self._odbc
 
     def read(
         self,
@@ -117,8 +127,12 @@ class Connection:
 
 @contextmanager
 def connect(source: SourceConnection) -> Iterator[Connection]:
-    """Open a connection for a block."""
-    yield Connection(source)
+    """Open a connection for a block; at its end nothing of ours holds it any more."""
+    connection = Connection(source)
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 def with_retries(call: Callable[[], T]) -> T:
@@ -128,11 +142,16 @@ def with_retries(call: Callable[[], T]) -> T:
     """
     retrying = Retrying(
         stop=stop_after_attempt(ATTEMPTS_MAX),
-        wait=wait_exponential_jitter(initial=1, max=8, jitter=1),
-        retry=retry_if_exception(lambda e: isinstance(e, CdcError) and e.transient),
+        wait=retry_wait_seconds,
+        retry=retry_if_exception_type((SourceUnavailableError, SourceBusyError)),
         reraise=True,
     )
     return retrying(call)
+
+
+def retry_wait_seconds(state: RetryCallState) -> float:
+    """Twice as long each time, and jittered, so that many tables do not come back as one."""
+    return random.uniform(1.0, 2.0) * float(2 ** (state.attempt_number - 1))  # noqa: S311 - no secret
 
 
 def translate(error: arrow_odbc.Error, source: SourceConnection) -> Exception:
@@ -167,7 +186,7 @@ def _open(source: SourceConnection) -> arrow_odbc.Connection:
     if source.ca_file:
         trust(source.ca_file, where=source.name)
     text = source.text
-    if not _DRIVER_KEY.search(text):
+    if "driver" not in odbc_pairs(text):
         text = f"Driver={{{find_driver()}}};{text}"
     try:
         return arrow_odbc.connect(text, login_timeout_sec=source.login_timeout_seconds)

@@ -119,36 +119,31 @@ def split_changes(instance: str, tiles: int) -> str:
     )
 
 
-def read_changes(instance: str, columns: Sequence[str], *, include_command_id: bool = True) -> str:
+_CHANGE_ORDER = ", ".join(
+    f"ct.[__${name}]" for name in ("start_lsn", "command_id", "seqval", "operation")
+)
+
+
+def read_changes(instance: str, columns: Sequence[str]) -> str:
     """Change rows of a closed range in bronze's names, in the order they happened.
 
     The change table itself is read: Microsoft's function leaves `__$command_id` out.
     """
-    command = ["ct.[__$command_id] AS [_command_id]"] if include_command_id else []
     names = ", ".join(
         [
             "CONVERT(varchar(22), ct.[__$start_lsn], 1) AS [_start_lsn]",
             "CONVERT(varchar(22), ct.[__$seqval], 1) AS [_seqval]",
             "ct.[__$operation] AS [_operation]",
-            *command,
+            "ct.[__$command_id] AS [_command_id]",
             "CAST(m.tran_end_time AS datetime2(3)) AS [_commit_ts]",
             *(f"ct.{quoted(c)}" for c in columns),
         ]
-    )
-    order = ", ".join(
-        f"ct.[{c}]"
-        for c in (
-            "__$start_lsn",
-            *(["__$command_id"] if include_command_id else []),
-            "__$seqval",
-            "__$operation",
-        )
     )
     return (
         f"SELECT {names} FROM {change_table(instance)} AS ct"
         " INNER JOIN cdc.lsn_time_mapping AS m ON m.start_lsn = ct.[__$start_lsn]"
         " WHERE ct.[__$start_lsn] >= CONVERT(binary(10), ?, 1)"
-        f" AND ct.[__$start_lsn] <= CONVERT(binary(10), ?, 1) ORDER BY {order}"
+        f" AND ct.[__$start_lsn] <= CONVERT(binary(10), ?, 1) ORDER BY {_CHANGE_ORDER}"
     )
 
 

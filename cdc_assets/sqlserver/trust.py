@@ -25,7 +25,7 @@ _lock = threading.Lock()
 def trust(ca_file: str, *, where: str) -> None:
     """Trust an authority in this process and its children; raises `SettingsError` for no file."""
     try:
-        authority = Path(ca_file).read_text(encoding="ascii").strip()
+        authority = Path(ca_file).read_text(encoding="utf-8", errors="replace").strip()
     except OSError as error:
         raise SettingsError(
             f"cannot read the certificate authority {ca_file}: {error.strerror}",

@@ -32,6 +32,8 @@ BROKEN = [
     ("bad duration",
      "databases:\n  s:\n    defaults:\n      finality: {allowed_delay: 3}\n    tables: {t: }\n",
      ["tables.yaml:4", "allowed_delay", "30s, 15m, 2h or 1d"]),
+    ("bad owner", "databases:\n  s:\n    tables:\n      t: {owner: bob}\n",
+     ["tables.yaml:4", "owner", "team:name"]),
     ("not YAML", "databases:\n  - x: [\n", ["tables.yaml:3"]),
     ("a tab", "databases:\n\ts: 1\n", ["tables.yaml:2"]),
     ("empty", "", ["tables.yaml:1"]),
@@ -70,6 +72,12 @@ def test_a_broken_file_is_one_clear_sentence(tmp_path: Path, text: str, words: l
 
 def test_no_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"cannot read .*tables.yaml.*CDC_TABLES"):
+        load_settings(tmp_path / "tables.yaml")
+
+
+def test_a_file_in_another_encoding_is_told(tmp_path: Path) -> None:
+    (tmp_path / "tables.yaml").write_bytes("# Grüße\n".encode("latin-1"))
+    with pytest.raises(SettingsError, match="not UTF-8"):
         load_settings(tmp_path / "tables.yaml")
 
 

@@ -29,10 +29,10 @@ class Deployment:
         found = self.definitions.resolve_job_def(job)
         return found.execute_in_process(instance=self.instance, raise_on_error=False, **options)
 
-    def tick(self, cursor: str | None = None) -> dg.SensorResult:
-        """One tick of the silver sensor, as the daemon would make it."""
+    def tick(self, cursor: str | None = None, name: str = "sales_silver_waves") -> Any:
+        """One tick of a sensor, as the daemon would make it."""
         definitions = self.definitions
-        sensor = definitions.resolve_sensor_def("sales_silver_waves")
+        sensor = definitions.resolve_sensor_def(name)
         with dg.build_sensor_context(
             instance=self.instance,
             cursor=cursor,

@@ -1,5 +1,6 @@
 """Silver always arrives: the sensor looks at a level (B170-B173, B183)."""
 
+import time
 from collections.abc import Iterator
 
 import dagster as dg
@@ -91,3 +92,39 @@ def test_it_waits_for_a_run_that_is_at_it(deployment: Deployment) -> None:
         job, tags=request.tags, status=dg.DagsterRunStatus.STARTED
     )
     assert run.run_id in str(deployment.tick().skip_message)
+
+
+def test_finality_is_reported_without_a_run(deployment: Deployment) -> None:
+    """With capture stopped nothing is pending and nothing runs: that is when it matters."""
+    source = deployment.project.source
+    deployment.project.finality = {"granularity": "second", "allowed_delay": "2s"}
+    change_items(source)
+    deployment.run("sales_sync")
+    deployment.launch(request_of(deployment))
+    source.stop_capture()
+    source.execute("UPDATE dbo.items SET name = N'waits' WHERE id = 1")
+    time.sleep(3.5)
+    deployment.run("sales_sync")
+    tick = deployment.tick(name="sales_finality")
+    (event,) = tick.asset_events
+    assert (event.passed, event.metadata["cdc/reason"].value) == (False, "capture_stopped")
+    assert not deployment.tick(tick.cursor, name="sales_finality").asset_events
+    source.start_capture()
+    source.execute("UPDATE dbo.items SET name = N'goes on' WHERE id = 2")
+    source.captured()
+    deployment.run("sales_sync")
+    deployment.launch(request_of(deployment))
+    (event,) = deployment.tick(tick.cursor, name="sales_finality").asset_events
+    assert event.passed
+
+
+def test_the_schedule_waits_for_a_running_sync(deployment: Deployment) -> None:
+    def tick() -> dg.RunRequest | dg.SkipReason:
+        schedule = deployment.definitions.resolve_schedule_def("sales_sync_every_minute")
+        context = dg.build_schedule_context(instance=deployment.instance)
+        return schedule.evaluate_tick(context)
+
+    assert len(tick().run_requests) == 1
+    job = deployment.definitions.resolve_job_def("sales_sync")
+    run = deployment.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
+    assert run.run_id in str(tick().skip_message)

@@ -11,9 +11,11 @@ from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll, ServerClock
 from cdc_assets.planning.positions import (
     check_continues,
-    first_snapshot_offset,
+    check_history,
     furthest,
+    newest_lsn,
     readable_end,
+    snapshot_lsn,
 )
 from cdc_assets.planning.records import Identity
 
@@ -39,7 +41,9 @@ def poll(newest: int | None = 50, watermark: int | None = 10, start: int = 10) -
 
 
 def check(position: int, seen: Poll, known: Identity | None = IDENTITY) -> None:
-    check_continues(at(position), known, seen.instances["dbo_t"], seen, where="t")
+    found = seen.instances["dbo_t"]
+    check_continues(at(position), known, found, seen, where="t")
+    check_history(at(position), newest_lsn(seen, found), where="t")
 
 
 @pytest.mark.parametrize("position", [10, 9, 50])
@@ -75,9 +79,9 @@ def test_a_recreated_instance_is_loss() -> None:
 
 
 def test_snapshot_is_stamped_above_everything_the_table_may_lack() -> None:
-    assert first_snapshot_offset(poll(), instance()) == Lsn.of_int(50)
-    assert first_snapshot_offset(poll(start=60), instance(60)) == Lsn.of_int(59)
-    assert first_snapshot_offset(poll(newest=None), instance(60)) == Lsn.of_int(59)
+    assert snapshot_lsn(poll(), instance()) == Lsn.of_int(50)
+    assert snapshot_lsn(poll(start=60), instance(60)) == Lsn.of_int(59)
+    assert snapshot_lsn(poll(newest=None), instance(60)) == Lsn.of_int(59)
 
 
 def test_the_end_moves_forward_or_stays() -> None:

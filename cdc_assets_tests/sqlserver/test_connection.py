@@ -71,7 +71,7 @@ def test_a_missing_permission_names_the_grant() -> None:
 
 
 def test_transient_errors_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "wait_exponential_jitter", lambda **_: lambda _: 0)
+    monkeypatch.setattr(connection, "retry_wait_seconds", lambda _: 0.0)
     calls = []
 
     def fails(kind: type[CdcError]) -> None:
@@ -89,6 +89,15 @@ def test_transient_errors_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_connection_string_is_never_printed() -> None:
     assert "canary" not in repr(SOURCE)
     assert SOURCE.user == "reader"
+    hidden = SourceConnection(name="x", text="PWD={a;UID=canary-41c};UID=app")
+    assert hidden.user == "app"
+
+
+def test_waits_grow_and_are_jittered() -> None:
+    for attempt, low in ((1, 1), (2, 2), (3, 4)):
+        state = type("State", (), {"attempt_number": attempt})
+        waits = [connection.retry_wait_seconds(state) for _ in range(50)]
+        assert low <= min(waits) < max(waits) <= 2 * low
 
 
 def test_the_wheels_driver_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

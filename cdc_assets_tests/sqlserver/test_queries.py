@@ -35,10 +35,10 @@ def test_marks_and_parameters_agree() -> None:
     assert queries.integer_range("k", "int", first=True, last=True) == ""
 
 
-def test_command_id_can_be_left_out() -> None:
-    text = queries.read_changes("a", ["x"], include_command_id=False)
-    assert "__$command_id" not in text
-    assert text.endswith("ORDER BY ct.[__$start_lsn], ct.[__$seqval], ct.[__$operation]")
+def test_changes_come_in_the_order_they_happened() -> None:
+    text = queries.read_changes("a", ["x"])
+    order = "ct.[__$start_lsn], ct.[__$command_id], ct.[__$seqval], ct.[__$operation]"
+    assert text.endswith(f"ORDER BY {order}")
 
 
 def test_an_empty_range_is_never_read() -> None:

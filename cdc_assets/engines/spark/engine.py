@@ -30,7 +30,7 @@ from cdc_assets.engines.spark.sources import (
     load,
 )
 from cdc_assets.errors import CommitConflictError, UnsupportedColumnError
-from cdc_assets.lake.tables import StorageOptions
+from cdc_assets.lake.tables import APPEND_ATTEMPTS_MAX, StorageOptions
 from cdc_assets.planning.merging import key_bounds
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.settings.model import SparkSettings
@@ -41,8 +41,6 @@ from cdc_assets.sqlserver.connection import (
 )
 from cdc_assets.sqlserver.read import next_large_value_bytes
 
-APPEND_ATTEMPTS_MAX = 4
-"""Tries of an append that loses to commits which are not of its own transaction."""
 DELETION_VECTORS_BYTES_MIN = 256 << 20
 """Size of a silver from which its MERGEs mark rows instead of rewriting whole files."""
 

@@ -1,0 +1,187 @@
+"""What happens between two steps: cleanup, a crash, another run, a table taken away."""
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cdc_assets.errors import DataLossError, TableReplacedError, UnexpectedError
+from cdc_assets.ingest import sync as sync_module
+from cdc_assets.ingest.outcome import Work
+from cdc_assets.ingest.sync import sync
+from cdc_assets.silver.apply import apply_changes
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items, load, run_sync
+from cdc_assets_tests.source import Project, Source
+
+TABLE = "dbo_items"
+
+
+@pytest.fixture
+def engine_name() -> str:
+    """All of this is decided before an engine is asked."""
+    return "arrow"
+
+
+@pytest.fixture
+def items(project: Project) -> Project:
+    create_items(project.source)
+    project.tables = {TABLE: None}
+    return project
+
+
+def clean_up(source: Source) -> None:
+    """Let cleanup remove everything up to now."""
+    source.execute(
+        "DECLARE @to binary(10); SET @to = sys.fn_cdc_get_max_lsn();"
+        f" EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'{TABLE}',"
+        " @low_water_mark = @to"
+    )
+
+
+@pytest.fixture
+def after_the_poll(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Stage something between a sync's poll and its work, once."""
+    work = sync_module._work
+
+    def stage(happening: Callable[[], object]) -> None:
+        def staged(*arguments: Any) -> Any:
+            monkeypatch.setattr(sync_module, "_work", work)
+            happening()
+            return work(*arguments)
+
+        monkeypatch.setattr(sync_module, "_work", staged)
+
+    return stage
+
+
+def test_cleanup_between_the_poll_and_the_read_is_a_loss(
+    items: Project, after_the_poll: Callable[[Callable[[], object]], None]
+) -> None:
+    """B007: a purged range counts as empty, and empty needs the same proof as a read."""
+    load(items)
+    change_items(items.source)
+    newest = items.source.captured()
+    items.source.execute("UPDATE dbo.items SET name = N'x' WHERE id = 1")
+    items.source.captured(minimum=newest)
+    before = items.database().lake.control.read()[f"bronze/{TABLE}"].end_lsn
+    after_the_poll(lambda: clean_up(items.source))
+    (failed,) = sync(items.database()).failed
+    assert isinstance(failed.error, DataLossError)
+    assert items.database().lake.control.read()[f"bronze/{TABLE}"].end_lsn == before
+
+
+def test_a_sync_with_an_older_poll_does_not_cry_restore(
+    items: Project, after_the_poll: Callable[[Callable[[], object]], None]
+) -> None:
+    load(items)
+    change_items(items.source)
+
+    def newer_sync() -> None:
+        change_items(items.source, base=300)
+        load(items)
+
+    after_the_poll(newer_sync)
+    assert sync(items.database()).failed == ()
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+
+
+def test_two_tables_of_one_instance_are_both_read(items: Project) -> None:
+    items.tables = {"aaa": {"capture_instance": TABLE}, "bbb": {"capture_instance": TABLE}}
+    run_sync(items)
+    change_items(items.source)
+    sync(items.database(), ["bbb"])
+    outcomes = run_sync(items).outcomes
+    assert outcomes["aaa"].rows == 13
+    assert outcomes["bbb"].rows == 0
+
+
+def test_facts_of_a_crashed_batch_are_written_once_with_the_next(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two batches in one facts commit are one transaction at the later version."""
+    load(items)
+    change_items(items.source)
+    with monkeypatch.context() as crash:
+        crash.setattr(sync_module, "_record", lambda *_: None)
+        sync(items.database())
+    for base in (300, 500, 700):
+        change_items(items.source, base)
+        run_sync(items)
+    facts = [row for row in items.database().lake.facts.batches(f"bronze/{TABLE}") if row.rows]
+    assert sorted(row.batch_id or 0 for row in facts) == [1, 2, 3, 4]
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+
+
+def test_cleanup_after_a_crash_is_no_loss_when_bronze_has_the_rows(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(items)
+    change_items(items.source)
+    with monkeypatch.context() as crash:
+        crash.setattr(sync_module, "_record", lambda *_: None)
+        sync(items.database())
+    clean_up(items.source)
+    run_sync(items)
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+
+
+def test_an_unforeseen_failure_fails_its_table_alone(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items.source.execute("CREATE TABLE dbo.other (id int NOT NULL PRIMARY KEY)")
+    items.source.enable("other")
+    items.tables = {TABLE: None, "dbo_other": None}
+    take = sync_module.take_snapshot
+
+    def fails_for_other(*arguments: Any) -> Any:
+        if arguments[1].key == "dbo_other":
+            raise ValueError("\x1b[31mnobody foresaw this\x1b[0m\nand more")
+        return take(*arguments)
+
+    monkeypatch.setattr(sync_module, "take_snapshot", fails_for_other)
+    report = sync(items.database())
+    assert report.outcomes[TABLE].work is Work.SNAPSHOT
+    error = report.outcomes["dbo_other"].error
+    assert isinstance(error, UnexpectedError)
+    assert str(error).startswith("sales.dbo_other: ValueError: nobody foresaw this.")
+    assert f"bronze/{TABLE}" in items.database().lake.control.read()
+
+
+def test_a_missing_silver_loses_its_verdict_on_a_quiet_day(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(items)
+    change_items(items.source)
+    load(items)
+    monkeypatch.setattr(sync_module, "QUIET_ROW_EVERY", timedelta(0))
+    database = items.database()
+    shutil.rmtree(database.table(TABLE).silver_uri)
+    run_sync(items)
+    row = database.lake.control.read()[f"silver/{TABLE}"]
+    assert (row.finalized_until, row.applied_lsn, row.table_id) == (None, None, None)
+    assert apply_changes(items.database(), TABLE).rebuilt
+    items.assert_identical(TABLE, COLUMNS)
+
+
+def test_a_missing_bronze_is_told_on_a_quiet_day(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(items)
+    monkeypatch.setattr(sync_module, "QUIET_ROW_EVERY", timedelta(0))
+    database = items.database()
+    shutil.rmtree(database.table(TABLE).bronze_uri)
+    with pytest.raises(TableReplacedError, match="missing, or another one"):
+        run_sync(items)
+
+
+def test_missing_facts_are_told_before_anything_is_read(items: Project) -> None:
+    load(items)
+    database = items.database()
+    shutil.rmtree(database.name.facts_uri)
+    with pytest.raises(TableReplacedError, match="facts know no snapshot"):
+        run_sync(items)
