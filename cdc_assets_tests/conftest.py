@@ -33,6 +33,7 @@ def make_engine(name: str, source: SourceConnection) -> Engine:
 @pytest.fixture(params=ENGINES)
 def engine_name(request: pytest.FixtureRequest) -> str:
     """Each engine in turn; a test that takes this runs on both."""
+    request.node.user_properties.append(("engine", request.param))
     return str(request.param)
 
 
@@ -44,9 +45,9 @@ def engine(engine_name: str) -> Engine:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many tests ran on each engine."""
-    passed = [report.nodeid for report in terminalreporter.stats.get("passed", [])]
+    passed = terminalreporter.stats.get("passed", [])
     for name in ("arrow", "spark"):
-        count = sum(f"[{name}" in nodeid or f"-{name}" in nodeid for nodeid in passed)
+        count = sum(("engine", name) in report.user_properties for report in passed)
         if count:
             terminalreporter.write_line(f"engine {name}: {count} tests passed")
 

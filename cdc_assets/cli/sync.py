@@ -41,8 +41,9 @@ def run_sync(key: str, tables: list[str]) -> int:
                 f"{silver.deleted:,}",
                 str(silver.finalized_until or silver.hold or ""),
             )
-    Console().print(shown)
-    if report.warning:
+    if loaded:
+        Console().print(shown)
+    if loaded and report.warning:
         Console(stderr=True, soft_wrap=True).print(report.warning, markup=False)
     errors = [
         *(outcome.error for outcome in report.failed),

@@ -40,6 +40,7 @@ class Database:
             name=self.name.key,
             text=connection_text(self.settings, where=self.name.key),
             ca_file=self.settings.ca_file,
+            login_timeout_seconds=self.settings.connect_timeout_seconds,
             lock_timeout_ms=self.settings.lock_timeout_ms,
             isolation=self.settings.isolation,
         )

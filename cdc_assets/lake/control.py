@@ -46,7 +46,11 @@ class Control:
         return retry_conflicts(lambda: self._merge_once(update), where=self._uri)
 
     def _merge_once(self, update: Update) -> dict[str, ControlRow]:
-        table = ensure_table(self._uri, CONTROL, self._options)
+        table = open_table(self._uri, CONTROL, self._options)
+        if table is None:
+            if not list(update({})):
+                return {}
+            table = ensure_table(self._uri, CONTROL, self._options)
         rows = [replace(row, updated_at=utc_now()) for row in update(_rows(table))]
         if not rows:
             return {}

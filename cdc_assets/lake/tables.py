@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import pyarrow as pa
-from deltalake import DeltaTable, Field, QueryBuilder, Schema
+from deltalake import CommitProperties, DeltaTable, Field, QueryBuilder, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import PrimitiveType
 
@@ -76,20 +76,22 @@ def ensure_table(
     if table is not None:
         return table
     try:
-        return DeltaTable.create(
+        DeltaTable.create(
             uri,
             delta_schema(columns or contract.columns),
-            mode="ignore",
             description=contract.comment,
             configuration={SCHEMA_VERSION_PROPERTY: str(contract.version)},
             storage_options=dict(options),
             raise_if_key_not_exists=False,
+            # Retried, a lost creation becomes a second commit that gives the table another id.
+            commit_properties=CommitProperties(max_commit_retries=0),
         )
-    except CommitFailedError:
+    except DeltaError:
         winner = open_table(uri, contract, options)
         if winner is None:
             raise
         return winner
+    return DeltaTable(uri, storage_options=dict(options))
 
 
 def delta_schema(columns: tuple[Column, ...]) -> Schema:

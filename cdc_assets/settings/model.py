@@ -132,6 +132,9 @@ class DatabaseSettings(_Model):
     num_partitions: int = Field(default=2, ge=1, le=256)
     """Connections that read one large table at the same time."""
 
+    connect_timeout_seconds: int = Field(default=5, ge=1, le=300)
+    """How long one try to connect may take; there are four."""
+
     lock_timeout_ms: int | None = Field(default=None, ge=0)
     """How long a read of a source table may wait for a lock."""
 

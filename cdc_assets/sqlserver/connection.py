@@ -62,7 +62,7 @@ class SourceConnection:
     name: str
     text: str = field(repr=False)
     ca_file: str | None = None
-    login_timeout_seconds: int = 15
+    login_timeout_seconds: int = 5
     lock_timeout_ms: int | None = None
     isolation: str = "read_committed"
 

@@ -63,7 +63,7 @@ def test_unknown_capture_instance(items: Project) -> None:
     items.tables = {"dbo_itmes": None}
     done = run(items.write(), "sync", "sales")
     assert_refused(done, "no capture instance dbo_itmes", "dbo_items", "[capture_instance_unknown]")
-    assert not (items.folder / "lake" / "sales" / "bronze").exists()
+    assert_nothing_written(items)
 
 
 def test_unknown_database_and_table(items: Project) -> None:
@@ -89,6 +89,7 @@ def test_no_java(items: Project, tmp_path: Path) -> None:
 
 
 def test_source_down(items: Project) -> None:
+    items.extra = {"connect_timeout_seconds": 1}
     settings = items.write()
     text = (items.folder / "source.odbc").read_text()
     pairs = [p for p in text.split(";") if not p.lower().startswith("server=")]
