@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import signal
 import socket
 import subprocess
@@ -45,12 +46,17 @@ def child(
     try:
         yield process
     finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ask it to stop as Ctrl-C does, then end what is left of its group: its own children too."""
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(STOP_SECONDS_MAX)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 @contextlib.contextmanager

@@ -79,8 +79,9 @@ class _Known:
     name: TableName
     control: ControlRow | None
     snapshots: Snapshots
-    position: Offset | None
     silver_id: str | None
+    position: Offset | None = None
+    error: CdcError | None = None
 
 
 def sync(database: Database, tables: Sequence[str] | None = None) -> SyncReport:
@@ -107,15 +108,11 @@ def _known(database: Database, tables: Sequence[str]) -> list[_Known]:
         own = control.get(name.bronze)
         taken = snapshots[name.bronze]
         silver = control.get(name.silver)
-        known.append(
-            _Known(
-                name=name,
-                control=own,
-                snapshots=taken,
-                position=_position(database, name, own, taken),
-                silver_id=silver.table_id if silver else None,
-            )
-        )
+        one = _Known(name, own, taken, silver_id=silver.table_id if silver else None)
+        try:
+            known.append(replace(one, position=_position(database, name, own, taken)))
+        except CdcError as error:
+            known.append(replace(one, error=error))
     return known
 
 
@@ -182,6 +179,8 @@ def _advance(
 
 def _work(database: Database, known: _Known, poll: Poll, newest_rows: NewestRows) -> TableOutcome:
     table, complete = known.name, known.snapshots.complete
+    if known.error is not None:
+        raise known.error
     wanted = database.settings.instance_of(table.key)
     instance = find_instance(poll.instances, wanted, where=str(table))
     if complete is None and known.position is not None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from deltalake import DeltaTable
 
@@ -35,6 +36,8 @@ from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.planning.verdict import Hold, silver_hold
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +96,16 @@ def apply_tables(database: Database, tables: Sequence[str]) -> dict[str, ApplyOu
     bronze exists and its first snapshot is in it. One table's error is its outcome.
     """
     with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
-        before = list(pool.map(lambda key: _look(database, key), tables))
+        names = [database.table(key) for key in tables]
+        before = list(pool.map(lambda t: _guarded(t, lambda: _look(database, t)), names))
         control = database.lake.control.read()
         snapshots = snapshots_by_target(database.lake.facts.events())
 
-        def apply(found: _Before) -> ApplyOutcome:
-            table = found.table
-            try:
-                return _apply(database, found, control, snapshots[table.bronze])
-            except Exception as error:  # noqa: BLE001 - one table's failure fails that table alone
-                if not isinstance(error, CdcError):
-                    _log.exception("%s failed", table)
-                ours = expected(error)
-                ours.where = str(table)
-                return ApplyOutcome(table.key, bronze_found=True, error=ours)
+        def apply(found: _Before | ApplyOutcome) -> ApplyOutcome:
+            if isinstance(found, ApplyOutcome):
+                return found
+            taken = snapshots[found.table.bronze]
+            return _guarded(found.table, lambda: _apply(database, found, control, taken))
 
         return {outcome.table: outcome for outcome in pool.map(apply, before)}
 
@@ -119,8 +118,19 @@ def apply_changes(database: Database, key: str) -> ApplyOutcome:
     return outcome
 
 
-def _look(database: Database, key: str) -> _Before:
-    table = database.table(key)
+def _guarded(table: TableName, call: Callable[[], T]) -> T | ApplyOutcome:
+    """One table's failure, foreseen or not, as its outcome: it fails that table alone."""
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001 - said above
+        if not isinstance(error, CdcError):
+            _log.exception("%s failed", table)
+        ours = expected(error)
+        ours.where = str(table)
+        return ApplyOutcome(table.key, bronze_found=True, error=ours)
+
+
+def _look(database: Database, table: TableName) -> _Before:
     silver = database.lake.silver(table)
     version = silver.transaction_version(table.apply_app) if silver else None
     return _Before(table, silver, version or 0)
@@ -143,7 +153,8 @@ def _apply(
     keys = _keys(database, table, read)
     if read.position.table_id not in (None, silver_id):
         # Before another table takes its place: an empty silver must not carry a verdict.
-        database.lake.control.merge(lambda rows: [rows[table.silver].without_position()])
+        lost = ControlRow(table.silver)
+        database.lake.control.merge(lambda rows: [rows.get(table.silver, lost).without_position()])
     columns = silver_columns(read.captured)
     silver = before.silver or database.lake.ensure_silver(table, columns)
     faults.reach(FaultPoint.SILVER_CREATED)

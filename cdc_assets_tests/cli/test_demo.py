@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from deltalake import DeltaTable
 from rich.console import Console
@@ -97,6 +98,12 @@ def test_dev_serves_the_page_and_ends_with_ctrl_c(home: Path, environment: dict[
         process.send_signal(signal.SIGINT)
         process.wait(60)
     assert process.returncode == 0
+    left = [
+        p.info["pid"]
+        for p in psutil.process_iter(["pid", "cmdline", "environ"])
+        if (p.info["environ"] or {}).get("CDC_TABLES") == environment["CDC_TABLES"]
+    ]
+    assert left == []
     with pytest.raises(OSError):
         urllib.request.urlopen(address, timeout=5)
 
