@@ -57,7 +57,7 @@ def sandbox(
 def dev(
     port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 0,
 ) -> None:
-    """Run the sandbox and Dagster's page until Ctrl-C."""
+    """Run Dagster's page until Ctrl-C, and the sandbox where tables.yaml uses it."""
     from cdc_assets.cli.dev import run_dev  # noqa: PLC0415
 
     raise typer.Exit(run_dev(port))

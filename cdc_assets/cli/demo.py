@@ -20,7 +20,7 @@ from cdc_assets.cli.home import Home
 from cdc_assets.cli.wire import wire
 from cdc_assets.definitions import defs
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, SettingsError
 from cdc_assets.planning.records import ControlRow
 from cdc_assets.sandbox.workload.changes import Changes
 from cdc_assets.sandbox.workload.tables import Scale
@@ -59,8 +59,9 @@ def run_demo(engine: str, scale: float) -> int:
     home = Home.here()
     console = Console(highlight=False)
     steps = _Steps(console, time.monotonic())
-    _start_from_empty(home, steps)
     os.environ["CDC_ENGINE"] = engine
+    _require_sandbox_settings(home)
+    _start_from_empty(home, steps)
     scale *= WORKLOAD_SCALE
     home.use_dagster()
     with running_sandbox(home.sandbox, scale=scale, fresh=True) as ready:
@@ -74,6 +75,17 @@ def run_demo(engine: str, scale: float) -> int:
         status = show_comparison(console, database, source, (first, second))
     console.print("See it in the browser: make dev")
     return status
+
+
+def _require_sandbox_settings(home: Home) -> None:
+    """The demo empties its lake first: it must never be somebody's own database."""
+    database = load_settings().databases.get(DATABASE)
+    if database is None or not home.uses_sandbox(database):
+        raise SettingsError(
+            f"the demo loads the database {DATABASE} from the sandbox, and tables.yaml names"
+            " another source",
+            hint="Unset CDC_SALES_CONNECTION, or run `cdc-assets sync` for your own database.",
+        )
 
 
 def _start_from_empty(home: Home, steps: _Steps) -> None:

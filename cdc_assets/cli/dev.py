@@ -1,9 +1,11 @@
-"""`cdc-assets dev`: the sandbox and Dagster's page, ended together."""
+"""`cdc-assets dev`: Dagster's page, and the sandbox where the settings use it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -11,15 +13,14 @@ from rich.console import Console
 from cdc_assets.cli.children import child, require_sandbox, running_sandbox
 from cdc_assets.cli.home import Home, free_port
 from cdc_assets.cli.sandbox import wait_for_stop
+from cdc_assets.settings import load_settings
 
 
 def run_dev(port: int) -> int:
-    """Run both until Ctrl-C; prints the page's address."""
-    require_sandbox()
+    """Run it until Ctrl-C; prints the page's address."""
     home = Home.here()
     home.use_dagster()
     console = Console(highlight=False)
-    empty = not home.sandbox.exists()
     port = port or free_port()
     dagster = Path(sys.executable).with_name("dagster")
     command = [
@@ -27,10 +28,25 @@ def run_dev(port: int) -> int:
         *("-h", "127.0.0.1", "-p", str(port)),
     ]
     log = home.state / "dagster-dev.log"
+    with (
+        _sandbox_where_used(home, console),
+        log.open("w") as out,
+        child(command, environment=os.environ, output=out) as process,
+    ):
+        console.print(f"Dagster: http://127.0.0.1:{port} (a few seconds; log: {log})")
+        console.print("Ctrl-C ends it all.")
+        wait_for_stop(process)
+    return 0
+
+
+@contextlib.contextmanager
+def _sandbox_where_used(home: Home, console: Console) -> Iterator[None]:
+    """The sandbox, where a database of the settings is in it; its first start loads rows."""
+    if not any(home.uses_sandbox(database) for database in load_settings().databases.values()):
+        yield
+        return
+    require_sandbox()
+    empty = not home.sandbox.exists()
     with running_sandbox(home.sandbox, scale=1.0 if empty else None) as ready:
         console.print(ready, markup=False)
-        with log.open("w") as out, child(command, environment=os.environ, output=out) as process:
-            console.print(f"Dagster: http://127.0.0.1:{port} (a few seconds; log: {log})")
-            console.print("Ctrl-C ends both.")
-            wait_for_stop(process)
-    return 0
+        yield

@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdc_assets.settings import find_settings
+from cdc_assets.settings import DatabaseSettings, find_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,10 @@ class Home:
     def dagster(self) -> Path:
         """Dagster's home."""
         return self.state / "dagster"
+
+    def uses_sandbox(self, database: DatabaseSettings) -> bool:
+        """Whether a database of the settings is the sandbox's."""
+        return database.connection.startswith(f"file:{self.sandbox}/")
 
     def use_dagster(self) -> None:
         """Make Dagster's home and point this process and its children at it."""

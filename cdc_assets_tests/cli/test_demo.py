@@ -59,6 +59,16 @@ def test_the_demo_twice(home: Path, environment: dict[str, str]) -> None:
     assert (home / ".cdc" / "dagster").exists()
 
 
+def test_the_demo_never_touches_another_source(environment: dict[str, str], home: Path) -> None:
+    environment["CDC_SALES_CONNECTION"] = "Server=tcp:192.0.2.1;Database=sales;UID=x;PWD=x"
+    done = subprocess.run(
+        [*COMMAND, "demo"], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "names another source" in done.stderr
+    assert not (home / ".cdc").exists()
+
+
 @pytest.fixture
 def loaded(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Database, Path]]:
     monkeypatch.setenv("CDC_TABLES", str(home / "tables.yaml"))
