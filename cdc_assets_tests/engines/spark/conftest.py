@@ -7,9 +7,12 @@ import pytest
 from cdc_assets_tests.engines.spark.helpers import LiteralEngine, Tables
 
 
+_NEED_A_JVM = {"engine", "tables"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents and "engine" in item.fixturenames:
+        if Path(__file__).parent in item.path.parents and _NEED_A_JVM & set(item.fixturenames):
             item.add_marker(pytest.mark.spark)
 
 
