@@ -6,7 +6,6 @@ import pytest
 
 from cdc_assets_tests.engines.spark.helpers import LiteralEngine, Tables
 
-
 _NEED_A_JVM = {"engine", "tables"}
 
 
