@@ -162,7 +162,7 @@ def show_comparison(
     """Compare every table and print how it went; exit status 1 where one differs."""
     control = database.lake.control.read()
     shown = Table(box=SIMPLE, pad_edge=False, padding=(0, 1), collapse_padding=True)
-    for column in ("table", "source", "silver", "compared", "until UTC"):
+    for column in ("table", "source", "silver", "compared", "until"):
         shown.add_column(column, no_wrap=True)
     for column in ("loaded", "rows/s", "changed"):
         shown.add_column(column, justify="right", no_wrap=True)
