@@ -10,7 +10,7 @@ from cdc_assets.engines.arrow import ArrowEngine
 from cdc_assets.engines.door import Engine
 from cdc_assets.sandbox.handle import Sandbox
 from cdc_assets.settings.model import SparkSettings
-from cdc_assets.sqlserver.connection import SourceConnection
+from cdc_assets.sqlserver.connection import Connections, SourceConnection
 from cdc_assets_tests.source import CONNECTION_VARIABLE, SPARK, Project, Server, Source
 
 ENGINES = [
@@ -23,7 +23,7 @@ NO_SOURCE = SourceConnection(name="none", text="Server=127.0.0.1,1;UID=x;PWD=x")
 def make_engine(name: str, source: SourceConnection) -> Engine:
     """An engine by name; Spark's session is one for all tests."""
     if name == "arrow":
-        return ArrowEngine(source, {})
+        return ArrowEngine(Connections(source), {})
     # Late: the fast tests must run where no PySpark is installed.
     from cdc_assets.engines.spark.engine import SparkEngine  # noqa: PLC0415
 

@@ -27,7 +27,7 @@ from cdc_assets.planning.merging import key_bounds, quoted
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.sqlserver.connection import (
     LARGE_VALUE_BYTES_START,
-    SourceConnection,
+    Connections,
     ValueTooLargeError,
 )
 from cdc_assets.sqlserver.read import arrow_schema, next_large_value_bytes, read_range
@@ -41,8 +41,8 @@ class ArrowEngine:
 
     name = "arrow"
 
-    def __init__(self, source: SourceConnection, options: StorageOptions) -> None:
-        self._source = source
+    def __init__(self, connections: Connections, options: StorageOptions) -> None:
+        self._connections = connections
         self._options = dict(options)
 
     def append(self, plan: AppendPlan) -> AppendResult:
@@ -58,7 +58,7 @@ class ArrowEngine:
             return AppendResult(committed=False)
         large_value_bytes = LARGE_VALUE_BYTES_START
         while True:
-            reading = _Reading(self._source, plan, large_value_bytes)
+            reading = _Reading(self._connections, plan, large_value_bytes)
             try:
                 return _write(table, plan, reading)
             except ValueTooLargeError:
@@ -132,7 +132,7 @@ def _then(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.
 class _Reading:
     """One attempt to read all ranges of a plan; counts what passes and keeps the first error."""
 
-    source: SourceConnection
+    connections: Connections
     plan: AppendPlan
     large_value_bytes: int
     rows: int = 0
@@ -157,10 +157,11 @@ class _Reading:
 
     def _range(self, index: int) -> Iterator[pa.RecordBatch]:
         return read_range(
-            self.source,
+            self.connections.source,
             self.plan.ranges[index],
             self.plan.columns,
             large_value_bytes=self.large_value_bytes,
+            connections=self.connections,
         )
 
     def _concurrent(self) -> Iterator[pa.RecordBatch]:

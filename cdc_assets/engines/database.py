@@ -13,7 +13,7 @@ from cdc_assets.names import DatabaseName, TableName
 from cdc_assets.planning.plans import EngineChoice
 from cdc_assets.settings import DatabaseSettings, EngineName
 from cdc_assets.settings.load import connection_text
-from cdc_assets.sqlserver.connection import SourceConnection
+from cdc_assets.sqlserver.connection import Connections, SourceConnection
 
 if TYPE_CHECKING:
     from cdc_assets.engines.door import Engine
@@ -45,6 +45,11 @@ class Database:
             isolation=self.settings.isolation,
         )
 
+    @functools.cached_property
+    def connections(self) -> Connections:
+        """Connections to it, shared by all that this process does in one run."""
+        return Connections(self.source)
+
     def table(self, key: str) -> TableName:
         """The names of one of its tables."""
         return self.name.table(key)
@@ -62,7 +67,7 @@ class Database:
 
     @functools.cached_property
     def _arrow(self) -> Engine:
-        return ArrowEngine(self.source, self.settings.storage_options)
+        return ArrowEngine(self.connections, self.settings.storage_options)
 
     @functools.cached_property
     def _spark(self) -> Engine:

@@ -37,7 +37,7 @@ from cdc_assets.planning.ranges import ROWS_PER_RANGE_MIN, change_ranges
 from cdc_assets.planning.records import ChangeCommit, ChangeCounts, ControlRow
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import captured_columns
-from cdc_assets.sqlserver.connection import Connection, connect
+from cdc_assets.sqlserver.connection import Connection
 from cdc_assets.sqlserver.read import check_guard
 
 REPLANS_MAX = 3
@@ -116,7 +116,7 @@ def _check_history(
     """Hold the position against max_lsn; a sync that polled later may have moved it meanwhile."""
     newest = newest_lsn(poll, instance)
     if position.lsn > newest:
-        with connect(database.source) as connection:
+        with database.connections.lend() as connection:
             newest = max(newest, read_max_lsn(connection) or newest)
         check_history(position, newest, where=str(table))
 
@@ -141,7 +141,7 @@ def _append(
         return nothing
     choice = database.choose(table.key)
     first = position.lsn.next()
-    with connect(database.source) as connection:
+    with database.connections.lend() as connection:
         rows = connection.rows(
             queries.count_changes(instance.name), queries.closed_range(first, end.lsn)
         )

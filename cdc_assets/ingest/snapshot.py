@@ -33,7 +33,7 @@ from cdc_assets.planning.records import event_row
 from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_by_target
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import CapturedColumn, captured_columns
-from cdc_assets.sqlserver.connection import Connection, connect
+from cdc_assets.sqlserver.connection import Connection
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
@@ -52,7 +52,7 @@ def take_snapshot(
     """
     started_at = utc_now()
     choice = database.choose(table.key)
-    with connect(database.source) as connection:
+    with database.connections.lend() as connection:
         wanted = database.settings.tables[table.key].columns
         columns = captured_columns(connection, instance, wanted)
         declared = bronze_columns(tuple(c.column for c in columns))
@@ -68,7 +68,7 @@ def take_snapshot(
         plan = _plan(table, declared, ranges, instance, snapshot)
         result = database.engine(choice).append(plan)
     faults.reach(FaultPoint.SNAPSHOT_APPENDED)
-    with connect(database.source) as connection:
+    with database.connections.lend() as connection:
         high_mark = read_clock(connection).utc_now
     bronze.update_incremental()
     rows = result.rows if result.committed else snapshot_rows(bronze, snapshot.at.lsn)

@@ -39,7 +39,7 @@ from cdc_assets.planning.positions import (
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.sqlserver.catalog import capture_instances
-from cdc_assets.sqlserver.connection import connect, with_retries
+from cdc_assets.sqlserver.connection import with_retries
 
 _log = logging.getLogger(__name__)
 
@@ -90,11 +90,14 @@ def sync(database: Database, tables: Sequence[str] | None = None) -> SyncReport:
     Raises the errors of the connection; a table's own error is in its outcome.
     """
     known = _known(database, tables or tuple(database.settings.tables))
-    poll = with_retries(lambda: _poll(database, known))
     # Asked for by quiet tables alone, and then once for all of them.
     newest_rows = functools.cache(database.lake.facts.newest_rows)
-    with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
-        outcomes = list(pool.map(lambda k: _advance(database, k, poll, newest_rows), known))
+    try:
+        poll = with_retries(lambda: _poll(database, known))
+        with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
+            outcomes = list(pool.map(lambda k: _advance(database, k, poll, newest_rows), known))
+    finally:
+        database.connections.close()
     _record(database, poll, outcomes, known)
     return SyncReport(poll, {outcome.table: outcome for outcome in outcomes})
 
@@ -117,7 +120,7 @@ def _known(database: Database, tables: Sequence[str]) -> list[_Known]:
 
 
 def _poll(database: Database, known: Sequence[_Known]) -> Poll:
-    with connect(database.source) as connection:
+    with database.connections.lend() as connection:
         found = _instances(database, known, capture_instances(connection))
         positions = _positions(known, found)
         return poll_database(connection, {i.name: i for i in found.values()}, positions)

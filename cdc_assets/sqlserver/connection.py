@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -133,6 +134,41 @@ def connect(source: SourceConnection) -> Iterator[Connection]:
         yield connection
     finally:
         connection.close()
+
+
+class Connections:
+    """Open connections of one run, each lent to one reader at a time.
+
+    A connection costs two round trips and a TLS handshake, more than a small read. One that an
+    error passed through is closed, and the idle ones with it: what broke one may have broken all.
+    """
+
+    def __init__(self, source: SourceConnection) -> None:
+        self.source = source
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def lend(self) -> Iterator[Connection]:
+        """An idle connection, or a new one."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or Connection(self.source)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            self.close()
+            raise
+        with self._lock:
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        """Close the idle ones."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
 
 
 def with_retries(call: Callable[[], T]) -> T:

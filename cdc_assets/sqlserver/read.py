@@ -18,6 +18,7 @@ from cdc_assets.sqlserver.connection import (
     LARGE_VALUE_BYTES_MAX,
     LARGE_VALUE_BYTES_START,
     Connection,
+    Connections,
     SourceConnection,
     connect,
 )
@@ -37,8 +38,12 @@ def read_range(
     columns: tuple[Column, ...],
     *,
     large_value_bytes: int = LARGE_VALUE_BYTES_START,
+    connections: Connections | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read one range on a connection of its own, as batches of exactly `columns`.
+
+    The connection is one of `connections` where they are given; a task in another process has
+    none and opens its own.
 
     Raises `DataLossError` after the last batch when the guard finds that cleanup passed the
     range, or when it gave another number of rows than was counted: the caller commits nothing
@@ -47,7 +52,7 @@ def read_range(
     """
     shape = _Shape(columns, planned)
     count = 0
-    with connect(source) as connection:
+    with connections.lend() if connections else connect(source) as connection:
         batches = connection.read(
             planned.text,
             planned.parameters,

@@ -185,3 +185,17 @@ def test_missing_facts_are_told_before_anything_is_read(items: Project) -> None:
     shutil.rmtree(database.name.facts_uri)
     with pytest.raises(TableReplacedError, match="facts know no snapshot"):
         run_sync(items)
+
+
+@pytest.mark.parametrize("kind", ["drop", "deadlock", "lock_timeout"])
+def test_a_transient_failure_of_a_read_is_tried_again(items: Project, kind: str) -> None:
+    """B023: on fresh connections, and what was committed is found."""
+    if not items.source.server.is_sandbox:
+        pytest.skip("only the sandbox fails on demand")
+    load(items)
+    change_items(items.source)
+    items.source.execute(f"EXEC sandbox.fault @kind = N'{kind}', @table = N'cdc.{TABLE}_CT'")
+    outcome = run_sync(items).outcomes[TABLE]
+    assert outcome.rows == 13
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)

@@ -14,6 +14,7 @@ from cdc_assets.engines.door import Engine
 from cdc_assets.lake.tables import query
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.merging import changes_above, rebuild_from
+from cdc_assets.sqlserver.connection import Connections
 from cdc_assets_tests.engines.spark.helpers import LiteralEngine, Tables, lsn
 
 COLUMNS = (Column("id", "BIGINT"), Column("part", "STRING"), Column("amount", "DECIMAL(15,2)"))
@@ -46,7 +47,7 @@ def silver(tables: Tables) -> list[str]:
 def test_both_engines_make_the_same_silver(
     engine: LiteralEngine, tmp_path: Path, seed: int, turn: str
 ) -> None:
-    arrow: Engine = ArrowEngine(engine._source, {})
+    arrow: Engine = ArrowEngine(Connections(engine._source), {})
     engines = {
         "arrow": [arrow] * 3,
         "spark": [engine] * 3,

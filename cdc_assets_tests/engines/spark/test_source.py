@@ -19,7 +19,7 @@ from cdc_assets.planning.ranges import integer_ranges
 from cdc_assets.sandbox.handle import Sandbox
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import capture_instances
-from cdc_assets.sqlserver.connection import Connection, SourceConnection, connect
+from cdc_assets.sqlserver.connection import Connection, Connections, SourceConnection, connect
 from cdc_assets_tests.engines.spark.helpers import LOCAL
 
 pytestmark = pytest.mark.spark
@@ -141,7 +141,7 @@ def test_each_range_of_a_snapshot_is_read_on_a_connection_of_its_own(
 def test_both_engines_read_the_same_rows(shop: Shop, spark: SparkEngine, tmp_path: Path) -> None:
     other = str(tmp_path / "arrow")
     DeltaTable.create(other, delta_schema(bronze_columns(ORDERS)))
-    arrow = ArrowEngine(shop.source, {})
+    arrow = ArrowEngine(Connections(shop.source), {})
     for version, ranges in enumerate((shop.snapshot(2), (shop.changes(),)), start=1):
         plan = shop.plan(ranges, version)
         by_spark = spark.append(plan)
