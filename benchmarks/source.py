@@ -59,7 +59,7 @@ class Source:
 
     def execute(self, *statements: str) -> None:
         """Run statements as the administrator, each as a batch of its own."""
-        with wire(self.state / ADMIN_FILE) as cursor:
+        with wire((self.state / ADMIN_FILE).read_text()) as cursor:
             for statement in statements:
                 cursor.execute(statement)
 

@@ -11,6 +11,7 @@ from cdc_assets.engines.door import Engine
 from cdc_assets.sandbox.handle import Sandbox
 from cdc_assets.settings.model import SparkSettings
 from cdc_assets.sqlserver.connection import Connections, SourceConnection
+from cdc_assets_tests.path.helpers import create_items
 from cdc_assets_tests.source import CONNECTION_VARIABLE, SPARK, Project, Server, Source
 
 ENGINES = [
@@ -75,3 +76,11 @@ def source(server: Server) -> Source:
 def project(source: Source, tmp_path: Path, engine_name: str) -> Project:
     """A project for it, on each engine in turn."""
     return Project(tmp_path, source, engine_name)
+
+
+@pytest.fixture
+def items(project: Project) -> Project:
+    """A project with dbo.items captured and five rows in it."""
+    create_items(project.source)
+    project.tables = {"dbo_items": None}
+    return project

@@ -10,15 +10,15 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytds
 import yaml
 
+from cdc_assets.cli.wire import wire
 from cdc_assets.engines.database import Database
 from cdc_assets.lake.tables import query
 from cdc_assets.settings import load_settings
@@ -64,26 +64,6 @@ class Server:
         return ";".join(f"{key}={value}" for key, value in pairs.items())
 
 
-@contextmanager
-def cursor_of(server: Server, database: str, *, autocommit: bool = True) -> Iterator[Any]:
-    """A pytds cursor as the administrator."""
-    pairs = odbc_pairs(server.admin)
-    host, _, port = pairs["server"].removeprefix("tcp:").partition(",")
-    connection = pytds.connect(
-        dsn=host,
-        port=int(port or 1433),
-        user=pairs["uid"],
-        password=pairs["pwd"],
-        database=database,
-        autocommit=autocommit,
-    )
-    try:
-        with connection.cursor() as cursor:
-            yield cursor
-    finally:
-        connection.close()
-
-
 @dataclass(frozen=True)
 class Counters:
     """A login's connections, statements and rows, and of them those of each (schema, table)."""
@@ -109,7 +89,7 @@ class Source:
     def create(cls, server: Server) -> Source:
         """A new, empty database."""
         name = f"t{os.getpid()}_{next(_numbers)}"
-        with cursor_of(server, "master") as cursor:
+        with wire(server.admin, database="master") as cursor:
             cursor.execute(f"CREATE DATABASE [{name}]")
         source = cls(server, name)
         source.execute("EXEC sys.sp_cdc_enable_db")
@@ -119,7 +99,7 @@ class Source:
 
     def execute(self, *texts: str) -> None:
         """Run statements, each as a batch of its own."""
-        with cursor_of(self.server, self.name) as cursor:
+        with wire(self.server.admin, database=self.name) as cursor:
             for text in texts:
                 cursor.execute(text)
 
@@ -130,7 +110,7 @@ class Source:
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
-        with cursor_of(self.server, self.name) as cursor:
+        with wire(self.server.admin, database=self.name) as cursor:
             cursor.execute(text)
             return [tuple(row) for row in cursor.fetchall()]
 
@@ -240,6 +220,14 @@ class Project:
         names = ", ".join(f"`{c}`" for c in columns)
         rows = query(f"SELECT {names} FROM s", s=found).to_pylist()
         return sorted((tuple(row.values()) for row in rows), key=repr)
+
+    def assert_each_change_once(self, table: str) -> None:
+        """Bronze holds no row twice; `id` is the table's key."""
+        places = Counter(
+            (r["_start_lsn"], r["_command_id"], r["_seqval"], r["_operation"], r["id"])
+            for r in self.bronze(table)
+        )
+        assert {place: n for place, n in places.items() if n > 1} == {}
 
     def assert_identical(self, table: str, columns: Sequence[str], schema: str = "dbo") -> None:
         """Silver holds exactly the source's rows."""

@@ -42,7 +42,7 @@ def compare(database: Database, table: str, schema: str, name: str, source: Path
     selected = ", ".join(f"`{c}`" for c in columns)
     found = query(f"SELECT {selected} FROM silver", silver=silver)
     ours = list(zip(*(found[c].to_pylist() for c in columns), strict=True))
-    with wire(source) as cursor:
+    with wire(source.read_text()) as cursor:
         names = ", ".join(quoted(c) for c in columns)
         cursor.execute(f"SELECT {names} FROM {source_table(schema, name)}")
         theirs = [tuple(row) for row in cursor.fetchall()]

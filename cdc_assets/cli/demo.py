@@ -147,7 +147,7 @@ def _why(failed: StepFailureData | None) -> str:
 def _send_changes(home: Home, steps: _Steps, scale: float) -> None:
     """Inserts, updates, deletes and key updates, over the wire as T-SQL, and one capture step."""
     changes = Changes(Scale.of(scale), seed=CHANGES_SEED)
-    with wire(home.sandbox / f"{DATABASE}.admin.odbc") as cursor:
+    with wire((home.sandbox / f"{DATABASE}.admin.odbc").read_text()) as cursor:
         for text in changes.batches(TRANSACTIONS):
             cursor.execute(text)
         cursor.execute("EXEC sandbox.capture_now")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytds
@@ -13,17 +12,17 @@ from cdc_assets.sqlserver.connection_string import odbc_pairs
 
 
 @contextlib.contextmanager
-def wire(connection_file: Path, *, autocommit: bool = True) -> Iterator[Any]:
-    """A pytds cursor on the database that a connection file names, over loopback."""
-    pairs = odbc_pairs(connection_file.read_text().strip())
+def wire(text: str, *, database: str | None = None) -> Iterator[Any]:
+    """A pytds cursor, with autocommit, on the database of a connection string or another one."""
+    pairs = odbc_pairs(text.strip())
     host, _, port = pairs["server"].removeprefix("tcp:").partition(",")
     connection = pytds.connect(
         dsn=host,
         port=int(port or 1433),
         user=pairs["uid"],
         password=pairs["pwd"],
-        database=pairs["database"],
-        autocommit=autocommit,
+        database=database or pairs["database"],
+        autocommit=True,
         appname="cdc-assets demo",
     )
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import queue
 import threading
 import time
@@ -15,7 +16,6 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from cdc_assets.contract import Column
-from cdc_assets.errors import UnsupportedColumnError
 from cdc_assets.lake.tables import (
     APPEND_ATTEMPTS_MAX,
     StorageOptions,
@@ -25,12 +25,8 @@ from cdc_assets.lake.tables import (
 )
 from cdc_assets.planning.merging import key_bounds, quoted
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
-from cdc_assets.sqlserver.connection import (
-    LARGE_VALUE_BYTES_START,
-    Connections,
-    ValueTooLargeError,
-)
-from cdc_assets.sqlserver.read import arrow_schema, next_large_value_bytes, read_range
+from cdc_assets.sqlserver.connection import Connections
+from cdc_assets.sqlserver.read import arrow_schema, read_range, with_large_values
 
 BATCHES_WAITING_MAX = 4
 """Batches that wait for the writer while several connections read; bounds the memory."""
@@ -56,20 +52,11 @@ class ArrowEngine:
         done = table.transaction_version(plan.tag.app_id)
         if done is not None and done >= plan.tag.version:
             return AppendResult(committed=False)
-        large_value_bytes = LARGE_VALUE_BYTES_START
-        while True:
-            reading = _Reading(self._connections, plan, large_value_bytes)
-            try:
-                return _write(table, plan, reading)
-            except ValueTooLargeError:
-                larger = next_large_value_bytes(large_value_bytes)
-                if larger is None:
-                    raise UnsupportedColumnError(
-                        f"a value is larger than {large_value_bytes} bytes",
-                        where=plan.table,
-                        hint="Leave its column out: list the other columns under `columns`.",
-                    ) from None
-                large_value_bytes = larger
+
+        def attempt(large_value_bytes: int) -> AppendResult:
+            return _write(table, plan, _Reading(self._connections, plan, large_value_bytes))
+
+        return with_large_values(attempt, where=plan.table)
 
     def apply(self, plan: ApplyPlan) -> ApplyResult:
         """Rank with DataFusion, MERGE with delta-rs."""
@@ -103,7 +90,7 @@ def _write(table: DeltaTable, plan: AppendPlan, reading: _Reading) -> AppendResu
         first = next(batches, None)
         if first is None:
             return AppendResult(committed=False)
-        rows = _then(first, batches)
+        rows = itertools.chain((first,), batches)
         known = {f.name for f in table.schema().fields}
         new_columns = any(column.name not in known for column in plan.columns)
         write_deltalake(
@@ -121,11 +108,6 @@ def _write(table: DeltaTable, plan: AppendPlan, reading: _Reading) -> AppendResu
     finally:
         batches.close()
     return AppendResult(True, reading.rows, time.monotonic() - started, reading.bytes / 1e6)
-
-
-def _then(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest
 
 
 @dataclass(slots=True)

@@ -240,9 +240,9 @@ def _outcome(
     """What bronze's log says happened, and what of it the facts lack."""
     recorded = database.lake.facts.version_of(table.facts_app) or 0
     missing = change_commits(bronze, table.changes_app, recorded)
-    newest = _newest(bronze, table)
-    end = readable_end(poll, position)
     wrote = missing[-1] if missing else None
+    newest = wrote or _newest(bronze, table)
+    end = readable_end(poll, position)
     return TableOutcome(
         table=table.key,
         work=Work.CHANGES if wrote else Work.QUIET,

@@ -55,6 +55,8 @@ class SyncReport:
 
     poll: Poll
     outcomes: Mapping[str, TableOutcome]
+    control: Mapping[str, ControlRow]
+    """The control rows it wrote."""
 
     @property
     def warning(self) -> str | None:
@@ -98,8 +100,8 @@ def sync(database: Database, tables: Sequence[str] | None = None) -> SyncReport:
             outcomes = list(pool.map(lambda k: _advance(database, k, poll, newest_rows), known))
     finally:
         database.connections.close()
-    _record(database, poll, outcomes, known)
-    return SyncReport(poll, {outcome.table: outcome for outcome in outcomes})
+    control = _record(database, poll, outcomes, known)
+    return SyncReport(poll, {outcome.table: outcome for outcome in outcomes}, control)
 
 
 def _known(database: Database, tables: Sequence[str]) -> list[_Known]:
@@ -258,8 +260,8 @@ def _quiet_row(table: TableName, outcome: TableOutcome) -> FactsEntry:
 
 def _record(
     database: Database, poll: Poll, outcomes: Sequence[TableOutcome], known: Sequence[_Known]
-) -> None:
-    """Facts first, then the verdicts: one commit each."""
+) -> dict[str, ControlRow]:
+    """Facts first, then the verdicts: one commit each. Gives the control rows written."""
     entries = [
         replace(entry, rows=tuple(_measured(row, poll, outcome) for row in entry.rows))
         for outcome in outcomes
@@ -270,7 +272,7 @@ def _record(
     snapshots: Mapping[str, Snapshots] = {k.name.bronze: k.snapshots for k in known}
     if any(outcome.work is Work.SNAPSHOT for outcome in outcomes):
         snapshots = snapshots_by_target(database.lake.facts.events())
-    database.lake.control.merge(
+    return database.lake.control.merge(
         lambda rows: list(_control_rows(database, rows, outcomes, snapshots))
     )
 

@@ -79,7 +79,6 @@ def _sync(
         return
     if report.warning:
         context.log.warning(report.warning)
-    control = cdc.control(translator.database.key)
     for table in tables:
         outcome = report.outcomes[table]
         key = translator.asset_key(BRONZE, table)
@@ -87,7 +86,7 @@ def _sync(
             context.log.error(str(outcome.error))
             failures[table] = outcome.error
         elif outcome.rows or outcome.work == "snapshot":
-            row = control.get(translator.database.table(table).bronze)
+            row = report.control.get(translator.database.table(table).bronze)
             context.log.info(f"{table}: {outcome.rows} rows, {outcome.work}")
             yield dg.MaterializeResult(
                 asset_key=key,

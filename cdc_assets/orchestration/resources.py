@@ -19,7 +19,6 @@ from cdc_assets.settings import load_settings
 if TYPE_CHECKING:
     from cdc_assets.engines.database import Database
     from cdc_assets.ingest.sync import SyncReport
-    from cdc_assets.planning.records import ControlRow
     from cdc_assets.silver.apply import ApplyOutcome
 
 
@@ -45,10 +44,6 @@ class CdcResource(dg.ConfigurableResource[None]):
         from cdc_assets.silver.apply import apply_tables  # noqa: PLC0415
 
         return apply_tables(self.database(key), tables)
-
-    def control(self, key: str) -> "dict[str, ControlRow]":
-        """Every control row of a database."""
-        return self.database(key).lake.control.read()
 
     def pending(self, key: str) -> list[Pending]:
         """The silver tables with work, from the small tables alone."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc_assets.contract import Column
-from cdc_assets.errors import DataLossError
+from cdc_assets.errors import DataLossError, UnsupportedColumnError
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.plans import Guard, ReadRange
 from cdc_assets.sqlserver import queries
@@ -20,11 +21,14 @@ from cdc_assets.sqlserver.connection import (
     Connection,
     Connections,
     SourceConnection,
+    ValueTooLargeError,
     connect,
 )
 from cdc_assets.sqlserver.types import arrow_type, cast_column
 
 COMMIT_TS = "_commit_ts"
+
+T = TypeVar("T")
 
 
 def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
@@ -75,6 +79,27 @@ def read_range(
 def next_large_value_bytes(current: int) -> int | None:
     """The next buffer to try for a value that did not fit, or None at the limit."""
     return min(current * 8, LARGE_VALUE_BYTES_MAX) if current < LARGE_VALUE_BYTES_MAX else None
+
+
+def with_large_values(attempt: Callable[[int], T], *, where: str) -> T:
+    """Make an append with the smallest fetch buffer that its largest (max) value fits.
+
+    `attempt` takes the buffer for one value in bytes and starts over each time. Raises
+    `UnsupportedColumnError` for a value above the limit.
+    """
+    large_value_bytes = LARGE_VALUE_BYTES_START
+    while True:
+        try:
+            return attempt(large_value_bytes)
+        except ValueTooLargeError:
+            larger = next_large_value_bytes(large_value_bytes)
+            if larger is None:
+                raise UnsupportedColumnError(
+                    f"a value is larger than {large_value_bytes} bytes",
+                    where=where,
+                    hint="Leave its column out: list the other columns under `columns`.",
+                ) from None
+            large_value_bytes = larger
 
 
 def check_guard(connection: Connection, guard: Guard, *, where: str) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets_tests.path.helpers import create_items
 from cdc_assets_tests.source import Project
 
 TABLE = "dbo_items"
@@ -17,13 +16,6 @@ TABLE = "dbo_items"
 def engine_name() -> str:
     """The engine is named where it matters."""
     return "arrow"
-
-
-@pytest.fixture
-def items(project: Project) -> Project:
-    create_items(project.source)
-    project.tables = {TABLE: None}
-    return project
 
 
 MAIN = "from cdc_assets.cli import main; main()"

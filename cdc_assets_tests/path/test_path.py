@@ -10,19 +10,11 @@ from cdc_assets.contract import Operation
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.planning.records import ChangeCommit
 from cdc_assets.silver.apply import apply_changes
-from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items, load, run_sync
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
 TABLE = "dbo_items"
-
-
-@pytest.fixture
-def items(project: Project) -> Project:
-    """A project with dbo.items captured and five rows in it."""
-    create_items(project.source)
-    project.tables = {TABLE: None}
-    return project
 
 
 def test_snapshot_then_changes(items: Project) -> None:

@@ -9,25 +9,10 @@ import pytest
 from cdc_assets.ingest.sync import sync
 from cdc_assets.silver import apply as apply_module
 from cdc_assets.silver.apply import apply_changes
-from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items, load, run_sync
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
 from cdc_assets_tests.source import Project
 
 TABLE = "dbo_items"
-
-
-@pytest.fixture
-def items(project: Project) -> Project:
-    create_items(project.source)
-    project.tables = {TABLE: None}
-    return project
-
-
-def assert_each_change_once(project: Project) -> None:
-    rows = project.bronze(TABLE)
-    places = Counter(
-        (r["_start_lsn"], r["_command_id"], r["_seqval"], r["_operation"], r["id"]) for r in rows
-    )
-    assert {place: n for place, n in places.items() if n > 1} == {}
 
 
 def at_once(project: Project, runs: int = 3) -> None:
@@ -41,7 +26,7 @@ def at_once(project: Project, runs: int = 3) -> None:
 def test_first_syncs_at_once_take_one_snapshot(items: Project) -> None:
     at_once(items)
     load(items)
-    assert_each_change_once(items)
+    items.assert_each_change_once(TABLE)
     items.assert_identical(TABLE, COLUMNS)
     events = Counter(row.event for row in items.database().lake.facts.events())
     assert events == {"snapshot_open": 1, "bootstrap": 1}
@@ -52,7 +37,7 @@ def test_later_syncs_at_once_append_each_change_once(items: Project) -> None:
     for base in (100, 300, 500):
         change_items(items.source, base)
         at_once(items)
-    assert_each_change_once(items)
+    items.assert_each_change_once(TABLE)
     facts = [row for row in items.database().lake.facts.batches(f"bronze/{TABLE}") if row.rows]
     assert sorted(row.batch_id or 0 for row in facts) == list(range(1, len(facts) + 1))
     load(items)

@@ -12,7 +12,7 @@ from cdc_assets.ingest import sync as sync_module
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.sync import sync
 from cdc_assets.silver.apply import apply_changes
-from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items, load, run_sync
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
 from cdc_assets_tests.source import Project, Source
 
 TABLE = "dbo_items"
@@ -22,13 +22,6 @@ TABLE = "dbo_items"
 def engine_name() -> str:
     """All of this is decided before an engine is asked."""
     return "arrow"
-
-
-@pytest.fixture
-def items(project: Project) -> Project:
-    create_items(project.source)
-    project.tables = {TABLE: None}
-    return project
 
 
 def clean_up(source: Source) -> None:
@@ -105,7 +98,7 @@ def test_facts_of_a_crashed_batch_are_written_once_with_the_next(
     load(items)
     change_items(items.source)
     with monkeypatch.context() as crash:
-        crash.setattr(sync_module, "_record", lambda *_: None)
+        crash.setattr(sync_module, "_record", lambda *_: {})
         sync(items.database())
     for base in (300, 500, 700):
         change_items(items.source, base)
@@ -122,7 +115,7 @@ def test_cleanup_after_a_crash_is_no_loss_when_bronze_has_the_rows(
     load(items)
     change_items(items.source)
     with monkeypatch.context() as crash:
-        crash.setattr(sync_module, "_record", lambda *_: None)
+        crash.setattr(sync_module, "_record", lambda *_: {})
         sync(items.database())
     clean_up(items.source)
     run_sync(items)

@@ -29,17 +29,13 @@ from cdc_assets.engines.spark.sources import (
     SourceReader,
     load,
 )
-from cdc_assets.errors import CommitConflictError, UnsupportedColumnError
+from cdc_assets.errors import CommitConflictError
 from cdc_assets.lake.tables import APPEND_ATTEMPTS_MAX, StorageOptions
 from cdc_assets.planning.merging import key_bounds
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.settings.model import SparkSettings
-from cdc_assets.sqlserver.connection import (
-    LARGE_VALUE_BYTES_START,
-    SourceConnection,
-    ValueTooLargeError,
-)
-from cdc_assets.sqlserver.read import next_large_value_bytes
+from cdc_assets.sqlserver.connection import SourceConnection
+from cdc_assets.sqlserver.read import with_large_values
 
 DELETION_VECTORS_BYTES_MIN = 256 << 20
 """Size of a silver from which its MERGEs mark rows instead of rewriting whole files."""
@@ -107,24 +103,16 @@ class SparkEngine:
 
     def _append_after(self, plan: AppendPlan, before: TableState) -> AppendResult:
         session = new_session(self._config)
-        large_value_bytes = LARGE_VALUE_BYTES_START
-        while True:
+
+        def attempt(large_value_bytes: int) -> ReadCounters:
             counters = ReadCounters.of(session)
             reader = self.range_reader(plan.columns, large_value_bytes)
             rows = load(session, PlannedReads(plan.columns, plan.ranges, reader, counters))
-            try:
-                with _failures_typed():
-                    _write(rows, plan)
-                break
-            except ValueTooLargeError:
-                larger = next_large_value_bytes(large_value_bytes)
-                if larger is None:
-                    raise UnsupportedColumnError(
-                        f"a value is larger than {large_value_bytes} bytes",
-                        where=plan.table,
-                        hint="Leave its column out: list the other columns under `columns`.",
-                    ) from None
-                large_value_bytes = larger
+            with _failures_typed():
+                _write(rows, plan)
+            return counters
+
+        counters = with_large_values(attempt, where=plan.table)
         commit = own_commit(plan.uri, self._options, plan.tag, before.version)
         rows_written = commit.count("numOutputRows") if commit else 0
         if not rows_written:
