@@ -17,11 +17,11 @@ READY_DEMO := $(READY)-$(if $(filter spark,$(ENGINE)),spark,sandbox)
 READY_TEST := $(READY)-$(if $(filter fast,$(ONLY)),dev,all)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-spark demo dev test check bench clean
+.PHONY: help setup setup-spark demo dev test test-clients check bench clean
 .NOTPARALLEL:
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 setup: ## install what the demo needs: system libraries, .venv, the locked packages
 	@$(SETUP) sandbox
@@ -39,12 +39,15 @@ dev: $(READY)-sandbox ## the sandbox and Dagster's web page, until Ctrl-C
 
 test: $(READY_TEST) check ## all checks and tests (ONLY=fast: those without a JVM)
 ifeq ($(ONLY),fast)
-	$(BIN)/pytest -m "not spark" --ignore=$(SPARK_TESTS)
+	$(BIN)/pytest -m "not spark and not clients" --ignore=$(SPARK_TESTS)
 	@echo "ONLY=fast left out $(SPARK_TESTS) and all tests marked spark: they need PySpark or a JVM"
 else
-	$(BIN)/pytest -m "not spark"
+	$(BIN)/pytest -m "not spark and not clients"
 	$(BIN)/pytest -m spark
 endif
+
+test-clients: $(READY)-dev ## drivers of other languages against the sandbox, built from their registries
+	$(BIN)/pytest -m clients
 
 check: $(READY)-dev ## lint, format, types, the lock file, and which room may import which
 	$(BIN)/ruff check --quiet .

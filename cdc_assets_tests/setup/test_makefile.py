@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PROMISED = {"setup", "setup-spark", "demo", "dev", "test", "check", "bench", "clean"}
+PROMISED = set("setup setup-spark demo dev test test-clients check bench clean".split())
 PROGRAMS = ("cdc-assets", "pytest", "ruff", "mypy", "uv", "lint-imports", "python")
+NOT_HERE = "not spark and not clients"
 RECORD = '#!/bin/sh\necho "${0##*/} $*" >>calls\n'
 
 
@@ -105,15 +106,20 @@ def test_all_tests_install_once_check_first_and_run_fast_before_spark(checkout: 
         "pytest",
     ]
     assert checkout.calls[0] == "setup.sh sandbox spark dev"
-    assert checkout.calls[-2:] == ["pytest -m not spark", "pytest -m spark"]
+    assert checkout.calls[-2:] == [f"pytest -m {NOT_HERE}", "pytest -m spark"]
 
 
 def test_fast_tests_need_no_spark_and_say_what_they_leave_out(checkout: Checkout) -> None:
     ended = checkout.make("test", "ONLY=fast")
     assert checkout.calls[0] == "setup.sh sandbox dev"
-    assert checkout.calls[-1] == "pytest -m not spark --ignore=cdc_assets_tests/engines/spark"
+    assert checkout.calls[-1] == f"pytest -m {NOT_HERE} --ignore=cdc_assets_tests/engines/spark"
     assert "all tests marked spark: they need PySpark or a JVM" in ended.stdout
     assert (ROOT / "cdc_assets_tests" / "engines" / "spark").is_dir()
+
+
+def test_the_drivers_of_other_languages_need_no_spark(checkout: Checkout) -> None:
+    assert checkout.make("test-clients").returncode == 0
+    assert checkout.calls == ["setup.sh sandbox dev", "pytest -m clients"]
 
 
 def test_a_failing_check_ends_it_before_the_tests(checkout: Checkout) -> None:
@@ -139,4 +145,4 @@ def test_the_commands_of_the_readme_are_targets() -> None:
 
 def test_ci_calls_the_commands_of_the_readme() -> None:
     steps = re.findall(r"^step (make .*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
-    assert steps == ["make test", "make demo", "make demo ENGINE=spark"]
+    assert steps == ["make test", "make test-clients", "make demo", "make demo ENGINE=spark"]
