@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PROMISED = set("setup setup-spark demo dev test test-clients check bench clean".split())
+PROMISED = {
+    "setup",
+    "setup-spark",
+    "demo",
+    "dev",
+    "test",
+    "test-clients",
+    "check",
+    "bench",
+    "clean",
+}
 PROGRAMS = ("cdc-assets", "pytest", "ruff", "mypy", "uv", "lint-imports", "python")
 NOT_HERE = "not spark and not clients"
 RECORD = '#!/bin/sh\necho "${0##*/} $*" >>calls\n'
