@@ -1,1 +1,1 @@
-"""Programs that nobody here wrote, at work on the sandbox; what they must see is in `expected.json`."""
+"""Programs that nobody here wrote, at work on the sandbox. What they must see: `expected.json`."""
