@@ -53,6 +53,8 @@ def take_snapshot(
     started_at = utc_now()
     choice = database.choose(table.key)
     with database.connections.lend() as connection:
+        # A snapshot whose changes may not be read would be hours for nothing.
+        connection.rows(queries.probe_changes(instance.name))
         wanted = database.settings.tables[table.key].columns
         columns = captured_columns(connection, instance, wanted)
         declared = bronze_columns(tuple(c.column for c in columns))

@@ -15,7 +15,13 @@ from datetime import timedelta
 from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import CdcError, DataLossError, TableReplacedError, expected
+from cdc_assets.errors import (
+    CaptureInstanceUnknownError,
+    CdcError,
+    DataLossError,
+    TableReplacedError,
+    expected,
+)
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.changes import existing_bronze, read_changes
 from cdc_assets.ingest.outcome import TableOutcome, Work
@@ -40,6 +46,7 @@ from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.sqlserver.catalog import capture_instances
 from cdc_assets.sqlserver.connection import with_retries
+from cdc_assets.sqlserver.grants import missing_grant
 
 _log = logging.getLogger(__name__)
 
@@ -124,6 +131,11 @@ def _known(database: Database, tables: Sequence[str]) -> list[_Known]:
 def _poll(database: Database, known: Sequence[_Known]) -> Poll:
     with database.connections.lend() as connection:
         found = _instances(database, known, capture_instances(connection))
+        if not found:
+            # The poll itself may fail for want of the same grant, and would name another.
+            denied = missing_grant(connection, database.settings.instance_of(known[0].name.key))
+            if denied is not None:
+                raise denied
         positions = _positions(known, found)
         return poll_database(connection, {i.name: i for i in found.values()}, positions)
 
@@ -186,8 +198,7 @@ def _work(database: Database, known: _Known, poll: Poll, newest_rows: NewestRows
     table, complete = known.name, known.snapshots.complete
     if known.error is not None:
         raise known.error
-    wanted = database.settings.instance_of(table.key)
-    instance = find_instance(poll.instances, wanted, where=str(table))
+    instance = _instance(database, table, poll)
     if complete is None and known.position is not None:
         raise TableReplacedError(
             "control knows its position, and the facts know no snapshot of it",
@@ -204,6 +215,16 @@ def _work(database: Database, known: _Known, poll: Poll, newest_rows: NewestRows
             # Bronze may be ahead of control, after a crash: it says whether this is a loss.
             pass
     return read_changes(database, table, instance, poll, known.control, complete.at)
+
+
+def _instance(database: Database, table: TableName, poll: Poll) -> CaptureInstance:
+    """The table's instance as the poll saw it, or which grant keeps the login from seeing it."""
+    wanted = database.settings.instance_of(table.key)
+    try:
+        return find_instance(poll.instances, wanted, where=str(table))
+    except CaptureInstanceUnknownError as error:
+        with database.connections.lend() as connection:
+            raise missing_grant(connection, wanted) or error from None
 
 
 def _quiet(

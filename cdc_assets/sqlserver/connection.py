@@ -82,7 +82,7 @@ class Connection:
     """One open connection."""
 
     def __init__(self, source: SourceConnection) -> None:
-        self._source = source
+        self.source = source
         self._odbc = _open(source)
 
     def close(self) -> None:
@@ -102,9 +102,9 @@ class Connection:
         Nanosecond timestamps are fetched in microseconds: the range of datetime2 does not fit
         nanoseconds. Raises the errors of `translate`, and `ValueTooLargeError`.
         """
-        if self._source.lock_timeout_ms is not None:
-            text = f"SET LOCK_TIMEOUT {self._source.lock_timeout_ms}; {text}"
-        if self._source.isolation == "snapshot":
+        if self.source.lock_timeout_ms is not None:
+            text = f"SET LOCK_TIMEOUT {self.source.lock_timeout_ms}; {text}"
+        if self.source.isolation == "snapshot":
             text = f"SET TRANSACTION ISOLATION LEVEL SNAPSHOT; {text}"
         try:
             yield from self._odbc.read_arrow_batches(
@@ -119,7 +119,7 @@ class Connection:
                 payload_text_encoding=arrow_odbc.TextEncoding.UTF16,
             )
         except arrow_odbc.Error as error:
-            raise translate(error, self._source) from None
+            raise translate(error, self.source) from None
 
     def rows(self, text: str, parameters: Sequence[str | None] = ()) -> list[dict[str, Any]]:
         """Run one small query and give its rows as dicts."""

@@ -66,6 +66,11 @@ def change_table(instance: str) -> str:
     return f"cdc.{quoted(instance + '_CT')}"
 
 
+def probe_changes(instance: str) -> str:
+    """Reads nothing, and fails where the change table is not there or may not be read."""
+    return f"SELECT TOP (0) [__$start_lsn] FROM {change_table(instance)}"
+
+
 def source_table(schema: str, table: str) -> str:
     """A source table."""
     return f"{quoted(schema)}.{quoted(table)}"
