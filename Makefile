@@ -17,7 +17,7 @@ READY_DEMO := $(READY)-$(if $(filter spark,$(ENGINE)),spark,sandbox)
 READY_TEST := $(READY)-$(if $(filter fast,$(ONLY)),dev,all)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-spark demo dev test test-clients check bench clean
+.PHONY: help setup setup-spark demo dev test test-clients test-sqlserver check bench clean
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -48,6 +48,14 @@ endif
 
 test-clients: $(READY)-dev ## drivers of other languages against the sandbox, built from their registries
 	$(BIN)/pytest -m clients
+
+test-sqlserver: ## those of them that a real server passes (CDC_TEST_CONNECTION_STRING names it)
+ifndef CDC_TEST_CONNECTION_STRING
+	@echo "test-sqlserver: set CDC_TEST_CONNECTION_STRING to the ODBC connection string of an" \
+		"administrator; docker/sqlserver.compose.yaml starts a server" >&2; exit 1
+endif
+	@$(MAKE) --no-print-directory $(READY_TEST)
+	$(BIN)/pytest -m "sqlserver$(if $(filter fast,$(ONLY)), and not spark)"
 
 check: $(READY)-dev ## lint, format, types, the lock file, and which room may import which
 	$(BIN)/ruff check --quiet .

@@ -15,6 +15,7 @@ PROMISED = {
     "dev",
     "test",
     "test-clients",
+    "test-sqlserver",
     "check",
     "bench",
     "clean",
@@ -39,12 +40,12 @@ class Checkout:
             path.write_text(RECORD)
             path.chmod(0o755)
 
-    def make(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def make(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "calls").write_text("")
         return subprocess.run(
             ["make", *words],
             cwd=self.folder,
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin", **environment},
             capture_output=True,
             text=True,
             timeout=60,
@@ -130,6 +131,18 @@ def test_fast_tests_need_no_spark_and_say_what_they_leave_out(checkout: Checkout
 def test_the_drivers_of_other_languages_need_no_spark(checkout: Checkout) -> None:
     assert checkout.make("test-clients").returncode == 0
     assert checkout.calls == ["setup.sh sandbox dev", "pytest -m clients"]
+
+
+def test_a_real_server_has_to_be_named(checkout: Checkout) -> None:
+    ended = checkout.make("test-sqlserver")
+    assert ended.returncode != 0
+    assert "set CDC_TEST_CONNECTION_STRING to" in ended.stderr
+    assert checkout.calls == []
+    named = {"CDC_TEST_CONNECTION_STRING": "Server=db;UID=sa;PWD={$x}"}
+    assert checkout.make("test-sqlserver", **named).returncode == 0
+    assert checkout.calls == ["setup.sh sandbox spark dev", "pytest -m sqlserver"]
+    assert checkout.make("test-sqlserver", "ONLY=fast", **named).returncode == 0
+    assert checkout.calls[-1] == "pytest -m sqlserver and not spark"
 
 
 def test_a_failing_check_ends_it_before_the_tests(checkout: Checkout) -> None:
