@@ -53,6 +53,8 @@ class Client:
         rows: list[Row] = []
         for batch in result.batches:
             self.engine.rows_sent(self.session, batch.num_rows, result.columns)
+            for column, array in zip(result.columns, batch.columns, strict=True):
+                assert column.nullable or not array.null_count, f"NULL in {column.name}"
             columns = [column.to_pylist() for column in batch.columns]
             rows.extend(zip(*columns, strict=True))
         return (result.columns, rows)

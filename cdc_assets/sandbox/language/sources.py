@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc_assets.sandbox.language import errors, nodes
 from cdc_assets.sandbox.language.calls import CallBinder
@@ -96,7 +96,17 @@ class SourceBinder(CallBinder):
         return f"{relation.sql} AS {alias}"
 
     def _join(self, node: nodes.Join, scope: Scope) -> str:
+        outside = len(scope.sources)
         left = self.sources(node.left, scope)
+        middle = len(scope.sources)
+        text = self._joined(node, left, scope)
+        if node.kind in ("RIGHT", "FULL"):
+            _make_nullable(scope, outside, middle)
+        if node.kind in ("LEFT", "FULL", "OUTER APPLY"):
+            _make_nullable(scope, middle, len(scope.sources))
+        return text
+
+    def _joined(self, node: nodes.Join, left: str, scope: Scope) -> str:
         if node.kind in ("CROSS APPLY", "OUTER APPLY"):
             inner = Scope(scope)
             relation, names = self.relation(node.right, inner)
@@ -126,3 +136,11 @@ class SourceBinder(CallBinder):
             relation = self.environment.function_relation(node.call.name, arguments)
             return relation, (node.alias,) if node.alias else relation.names
         raise errors.unsupported(f"A {type(node).__name__} in FROM")
+
+
+def _make_nullable(scope: Scope, first: int, end: int) -> None:
+    """Columns of the side that an outer join may fill with NULL."""
+    for index in range(first, end):
+        source = scope.sources[index]
+        columns = tuple(replace(c, nullable=True) for c in source.relation.columns)
+        scope.sources[index] = replace(source, relation=replace(source.relation, columns=columns))
