@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from cdc_assets_tests.sandbox.harness import Client, Server, serving
+from cdc_assets_tests.sandbox.remote import remote_database
+from cdc_assets_tests.source import CONNECTION_VARIABLE
 
 
 @pytest.fixture(scope="session")
@@ -27,13 +30,21 @@ def engine_server(empty_shop: Path, tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def db(engine_server: Server) -> Client:
-    """The administrator in `shop`."""
-    return engine_server.client()
+def db(request: pytest.FixtureRequest) -> Iterator[Client]:
+    """The administrator in an empty database: on a real server where one is named, else `shop`."""
+    if text := os.environ.get(CONNECTION_VARIABLE):
+        with remote_database(text) as client:
+            yield client
+    else:
+        yield request.getfixturevalue("engine_server").client()
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """An administrator in a `shop` that a module's tests share and leave as it was."""
+    """The same, for a module's tests, which leave it as it was."""
+    if text := os.environ.get(CONNECTION_VARIABLE):
+        with remote_database(text) as client:
+            yield client
+        return
     with serving(tmp_path_factory.mktemp("shared")) as server:
         yield server.client()
