@@ -111,7 +111,7 @@ def _connected(text: str, database: str) -> Iterator[Any]:
 
 def _message(raw: str) -> tuple[int, str]:
     found = _NATIVE.search(raw)
-    text = _PREFIX.sub("", raw.split(" (SQL")[0].rsplit(" (", 1)[0], count=4).strip()
+    text = _PREFIX.sub("", raw.partition(" (SQL")[0].rpartition(" (")[0], count=4).strip()
     return (int(found.group(1)) if found else 0), text
 
 
