@@ -13,7 +13,7 @@ from types import TracebackType
 from cdc_assets.sandbox.results import Backend
 from cdc_assets.sandbox.wire.certificate import ensure_certificate, server_contexts
 from cdc_assets.sandbox.wire.connection import Connection, Environment
-from cdc_assets.sandbox.wire.limits import MAX_CONNECTIONS, STOP_SECONDS
+from cdc_assets.sandbox.wire.limits import ACCEPT_RETRY_SECONDS, MAX_CONNECTIONS, STOP_SECONDS
 from cdc_assets.sandbox.wire.watcher import Watcher
 
 _log = logging.getLogger(__name__)
@@ -100,12 +100,15 @@ class TdsServer:
 
     def _accept(self, listener: socket.socket, environment: Environment) -> None:
         accepted = 0
-        while True:
+        while not self._stopping:
             try:
                 sock, _ = listener.accept()
-            except OSError:
-                return  # the listener was closed
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            except OSError as error:
+                # One client that vanished, or too many open files, is not the end of the server.
+                if not self._stopping:
+                    _log.warning("a connection could not be accepted: %s", error)
+                    time.sleep(ACCEPT_RETRY_SECONDS)
+                continue
             process_id = _FIRST_PROCESS_ID + accepted % (_MAX_PROCESS_ID - _FIRST_PROCESS_ID)
             accepted += 1
             if not self._begin(Connection(sock, process_id, environment), process_id):
@@ -121,8 +124,12 @@ class TdsServer:
             if len(self._connections) >= MAX_CONNECTIONS:
                 _log.warning("more than %d connections: the newest is closed", MAX_CONNECTIONS)
                 return False
+            try:
+                thread.start()
+            except RuntimeError as error:
+                _log.warning("a connection is closed: %s", error)  # no thread to be had
+                return False
             self._connections[connection] = thread
-            thread.start()
         return True
 
     def _run(self, connection: Connection) -> None:

@@ -56,7 +56,10 @@ def verify(login: e.Login, password: str) -> bool:
 
 
 def _digest(password: str, salt: str) -> str:
-    return hashlib.pbkdf2_hmac("sha256", password.encode(), salt.encode(), _ROUNDS).hex()
+    # HMAC fills short keys with zero bytes, so that a password and the same one followed by NULs
+    # would be one; 0xFF is in no UTF-8.
+    key = password.encode("utf-8", "surrogatepass").replace(b"\0", b"\xff")
+    return hashlib.pbkdf2_hmac("sha256", key, salt.encode(), _ROUNDS).hex()
 
 
 def apply(session: EngineSession, statement: s.Statement) -> None:

@@ -6,8 +6,11 @@ import contextlib
 import socket
 import ssl
 import struct
+import time
+from collections.abc import Iterator
 
-from cdc_assets.sandbox.wire.limits import SEND_BYTES
+from cdc_assets.sandbox.wire.errors import ProtocolError
+from cdc_assets.sandbox.wire.limits import LOGIN_SECONDS, MAX_LOGIN_BYTES, SEND_BYTES
 from cdc_assets.sandbox.wire.packets import BytesLike
 
 _RECEIVE_BYTES = 65536
@@ -31,11 +34,61 @@ def close_abruptly(sock: socket.socket) -> None:
     sock.close()
 
 
+class Incoming:
+    """What a socket brings; until `admit`, only so many bytes and for so long."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+        self._deadline: float | None = time.monotonic() + LOGIN_SECONDS
+        self._left = MAX_LOGIN_BYTES
+
+    def admit(self) -> None:
+        """The client is logged in and may take its time."""
+        self._deadline = None
+        self.socket.settimeout(None)
+
+    def peek(self) -> bytes:
+        """The first byte, left where it is; nothing at the end of the stream."""
+        with self._bounded():
+            return self.socket.recv(1, socket.MSG_PEEK)
+
+    def receive_into(self, view: memoryview) -> int:
+        """What is there, at most as much as fits; `ConnectionError` at the end of the stream.
+
+        Raises `ProtocolError` where a client that is not logged in sends too much or too slowly.
+        """
+        with self._bounded():
+            count = self.socket.recv_into(view)
+        if not count:
+            raise ConnectionError("the client closed the connection")
+        if self._deadline is not None:
+            self._left -= count
+            if self._left < 0:
+                raise ProtocolError(f"more than {MAX_LOGIN_BYTES} bytes without a login")
+        return count
+
+    @contextlib.contextmanager
+    def _bounded(self) -> Iterator[None]:
+        # One deadline for all that is received: a byte now and then must not prolong it.
+        if self._deadline is None:
+            yield
+            return
+        left = self._deadline - time.monotonic()
+        try:
+            if left <= 0:
+                raise TimeoutError
+            self.socket.settimeout(left)
+            yield
+        except TimeoutError:
+            raise ProtocolError(f"no login within {LOGIN_SECONDS:g} s") from None
+
+
 class PlainChannel:
     """A socket; reads no further than asked, so that TLS can begin on it at any moment."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
+    def __init__(self, incoming: Incoming) -> None:
+        self._incoming = incoming
+        self._socket = incoming.socket
 
     def receive(self, size: int) -> bytes:
         """Exactly `size` bytes; `ConnectionError` at the end of the stream."""
@@ -43,10 +96,7 @@ class PlainChannel:
         view = memoryview(buffer)
         filled = 0
         while filled < size:
-            count = self._socket.recv_into(view[filled:])
-            if not count:
-                raise ConnectionError("the client closed the connection")
-            filled += count
+            filled += self._incoming.receive_into(view[filled:])
         return bytes(buffer)
 
     def send(self, data: BytesLike) -> None:
@@ -61,8 +111,10 @@ class PlainChannel:
 class TlsChannel:
     """TLS over a socket through memory, so that its handshake can travel in TDS packets."""
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
-        self._socket = sock
+    def __init__(self, incoming: Incoming, context: ssl.SSLContext) -> None:
+        self._received = incoming
+        self._socket = incoming.socket
+        self._buffer = bytearray(_RECEIVE_BYTES)
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -118,7 +170,5 @@ class TlsChannel:
         return bool(waiting) or has_waiting_bytes(self._socket)
 
     def _receive_some(self) -> bytes:
-        received = self._socket.recv(_RECEIVE_BYTES)
-        if not received:
-            raise ConnectionError("the client closed the connection")
-        return received
+        count = self._received.receive_into(memoryview(self._buffer))
+        return bytes(self._buffer[:count])

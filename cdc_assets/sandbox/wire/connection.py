@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from cdc_assets.sandbox.results import Backend, ResultColumn, Session, SqlError
 from cdc_assets.sandbox.wire import tokens
-from cdc_assets.sandbox.wire.channels import PlainChannel, TlsChannel, close_abruptly
+from cdc_assets.sandbox.wire.channels import Incoming, PlainChannel, TlsChannel, close_abruptly
 from cdc_assets.sandbox.wire.errors import Attention, ProtocolError
 from cdc_assets.sandbox.wire.limits import (
-    LOGIN_SECONDS,
     MAX_LOGIN_MESSAGE_BYTES,
     MAX_MESSAGE_BYTES,
     MAX_PACKET_BYTES,
@@ -71,7 +70,8 @@ class Connection:
         self._socket = sock
         self._process_id = process_id
         self._environment = environment
-        self._channel: Channel = PlainChannel(sock)
+        self._incoming = Incoming(sock)
+        self._channel: Channel = PlainChannel(self._incoming)
         self._writer = PacketWriter(self._channel, process_id)
         self._largest_packet = MAX_PACKET_BYTES
 
@@ -80,11 +80,11 @@ class Connection:
         # Contexts are per thread: the default of 28 digits would round decimal(38) silently.
         decimal.setcontext(decimal.Context(prec=_DECIMAL_DIGITS))
         try:
-            self._socket.settimeout(LOGIN_SECONDS)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._greet()
             session = self._log_in()
-            self._socket.settimeout(None)
             if session is not None:
+                self._incoming.admit()
                 self._serve(session)
         except ConnectionAbortedError:
             close_abruptly(self._socket)
@@ -105,10 +105,9 @@ class Connection:
             return  # it is closed already
 
     def _greet(self) -> None:
-        first = self._socket.recv(1, socket.MSG_PEEK)
-        strict = first == bytes([_TLS_HANDSHAKE])
+        strict = self._incoming.peek() == bytes([_TLS_HANDSHAKE])
         if strict:
-            channel = TlsChannel(self._socket, self._environment.tls_first)
+            channel = TlsChannel(self._incoming, self._environment.tls_first)
             channel.handshake_directly()
             self._use(channel)
         message = self._receive(PacketType.PRELOGIN, MAX_LOGIN_MESSAGE_BYTES)
@@ -121,7 +120,7 @@ class Connection:
             self._start_tls()
 
     def _start_tls(self) -> None:
-        channel = TlsChannel(self._socket, self._environment.tls_inside_packets)
+        channel = TlsChannel(self._incoming, self._environment.tls_inside_packets)
         complete = False
         while not complete:
             message = self._receive(PacketType.PRELOGIN, MAX_LOGIN_MESSAGE_BYTES)

@@ -5,8 +5,14 @@ from __future__ import annotations
 MAX_CONNECTIONS = 128
 """Connections at once; the next is closed as it arrives."""
 
+ACCEPT_RETRY_SECONDS = 0.05
+"""How long the listener waits after an `accept` that failed, before it tries again."""
+
 LOGIN_SECONDS = 30.0
-"""How long a client may take from connecting to the end of its LOGIN7."""
+"""How long a client may take from connecting to the end of its LOGIN7, however it spends it."""
+
+MAX_LOGIN_BYTES = 256 * 1024
+"""All that a client may send until it is logged in: PRELOGIN, TLS handshake, LOGIN7."""
 
 STOP_SECONDS = 10.0
 """How long `TdsServer.stop` waits for the threads of its connections, in all."""
@@ -25,7 +31,7 @@ MAX_LOGIN_MESSAGE_BYTES = 128 * 1024
 """A PRELOGIN or LOGIN7 message (MS-TDS bounds LOGIN7 at 128 KiB)."""
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
-"""A request after login, its packets put together."""
+"""A request after login: its packets with their headers, so that empty ones count too."""
 
 MAX_PARAMETERS = 2100
 """Parameters of one RPC, as SQL Server bounds them (Msg 8003)."""

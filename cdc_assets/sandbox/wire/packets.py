@@ -70,7 +70,7 @@ class ClientMessage:
 
 def receive_message(channel: Channel, limit: int) -> ClientMessage:
     """Read one message of at most `limit` bytes; `ProtocolError` where it is malformed."""
-    parts: list[bytes] = []
+    data = bytearray()
     total = 0
     expected: PacketType | None = None
     first_status = 0
@@ -82,19 +82,19 @@ def receive_message(channel: Channel, limit: int) -> ClientMessage:
             raise ProtocolError(f"packet type {kind}")
         if kind == PacketType.ATTENTION and expected is not None:
             # The client gave up in the middle of sending: the attention replaces the request.
-            parts.clear()
+            data.clear()
             expected = None
         if expected is None:
             expected, first_status = PacketType(kind), status
         elif kind != expected:
             raise ProtocolError(f"packet type {kind} inside a message of type {expected}")
-        total += size - HEADER_BYTES
+        total += size
         if total > limit:
             raise ProtocolError(f"message of more than {limit} bytes")
-        parts.append(channel.receive(size - HEADER_BYTES))
+        data += channel.receive(size - HEADER_BYTES)
         if status & PacketStatus.END_OF_MESSAGE:
             ignored = bool(status & PacketStatus.IGNORE)
-            return ClientMessage(expected, first_status, ignored, b"".join(parts))
+            return ClientMessage(expected, first_status, ignored, bytes(data))
 
 
 class PacketWriter:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import socket
 import struct
 import threading
@@ -21,6 +20,7 @@ from cdc_assets.sandbox.server import TdsServer
 from cdc_assets.sandbox.wire.limits import MAX_LOGIN_MESSAGE_BYTES
 from cdc_assets_tests.sandbox.wire.canned import CannedBackend, CannedSession
 from cdc_assets_tests.sandbox.wire.clients import odbc, read, tds
+from cdc_assets_tests.sandbox.wire.packets import HEADERS, packet
 
 COLUMNS = (ResultColumn("n", SqlType("int")), ResultColumn("t", SqlType("varchar", length=20)))
 
@@ -169,16 +169,6 @@ def test_stop_ends_busy_and_idle_connections(answered: CannedBackend, wire_state
     del reader, busy, idle
 
 
-HEADERS = struct.pack("<IIHQI", 22, 18, 2, 0, 1)
-
-
-def packet(kind: int, data: bytes, status: int = 1) -> bytes:
-    return struct.pack(">BBHHBB", kind, status, len(data) + 8, 0, 1, 0) + data
-
-
-PRELOGIN = bytes.fromhex("00000b00060100110001ff") + bytes(6) + b"\x02"
-
-
 def exchange(port: int, data: bytes) -> None:
     """Send bytes and read until the server ends the connection."""
     client = socket.create_connection(("127.0.0.1", port), timeout=5)
@@ -188,56 +178,6 @@ def exchange(port: int, data: bytes) -> None:
         client.shutdown(socket.SHUT_WR)
         while client.recv(65536):
             pass
-
-
-def garbage(random_bytes: random.Random) -> bytes:
-    """Bytes that get further and further before they make no sense."""
-    body = random_bytes.randbytes(random_bytes.randrange(0, 300))
-    choice = random_bytes.randrange(6)
-    if choice == 0:
-        return body
-    if choice == 1:
-        return packet(random_bytes.randrange(20), body)
-    if choice == 2:
-        return packet(18, body)
-    if choice == 3:
-        return packet(18, PRELOGIN) + packet(16, body)
-    if choice == 4:
-        return packet(18, PRELOGIN) + packet(16, struct.pack("<I", 200) + body.ljust(200, b"\0"))
-    return b"\x16\x03\x01" + body
-
-
-def test_random_bytes_before_the_login(
-    answered: CannedBackend, server: TdsServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    source = random.Random(20261130)
-    for _ in range(300):
-        exchange(server.port, garbage(source))
-    assert read(odbc(server), "one").num_rows == 1
-    # Garbage is refused as garbage, never by an exception nobody thought of.
-    assert "failed" not in " ".join(r.message for r in caplog.records if r.levelname == "ERROR")
-
-
-def test_random_requests_after_the_login(
-    answered: CannedBackend, server: TdsServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    source = random.Random(7)
-    for _ in range(150):
-        connection = tds(server)
-        client = connection._tds_socket._main_session._transport
-        body = source.randbytes(source.randrange(0, 200))
-        if source.random() < 0.7:
-            body = HEADERS + body
-        if source.random() < 0.4:
-            body = HEADERS + b"\xff\xff\x0a\x00\x00\x00" + source.randbytes(60)
-        client.settimeout(5)
-        client.sendall(packet(source.choice((1, 3, 3, 3, 7, 14, 14, 17)), body))
-        with contextlib.suppress(ConnectionError):
-            client.recv(65536)
-        client.close()
-    assert read(odbc(server), "one").num_rows == 1
-    errors = [r for r in caplog.records if r.levelname == "ERROR"]
-    assert not errors, errors
 
 
 def test_a_message_too_long_ends_the_connection(server: TdsServer) -> None:

@@ -1,0 +1,216 @@
+"""Malformed packets never crash or hang the server, and a bad login never gets in."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cdc_assets.sandbox.results import SqlType
+from cdc_assets.sandbox.server import TdsServer
+from cdc_assets_tests.sandbox.wire import packets as p
+from cdc_assets_tests.sandbox.wire.canned import CannedBackend
+from cdc_assets_tests.sandbox.wire.clients import odbc, read
+from cdc_assets_tests.sandbox.wire.fuzz import Case, Fuzzer, Stage
+
+PACKETS = 10_000
+SEED = int(os.environ.get("CDC_FUZZ_SEED", "20261130"))
+LOOK_EVERY = 1_000
+ANSWER_SECONDS = 10.0
+MEMORY_GROWTH_MAX = 64 * 1024 * 1024
+"""Bytes of resident memory that all cases together may leave behind: allocators keep some."""
+
+LOGIN_ACK = "Microsoft SQL Server".encode("utf-16-le")
+"""What LOGINACK has and nothing else says."""
+
+
+@pytest.fixture
+def answered(backend: CannedBackend) -> CannedBackend:
+    backend.rows_of("one", [("n", SqlType("int"), pa.array([1], pa.int32()))])
+    return backend
+
+
+class Client:
+    """A socket that knows when the server has answered."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=ANSWER_SECONDS)
+        self.received = bytearray()
+
+    def answer(self) -> bool:
+        """Read one message; False where the connection ended first. Raises TimeoutError."""
+        start = len(self.received)
+        while True:
+            if _has_message(self.received, start):
+                return True
+            if not self._more():
+                return False
+
+    def handshake(self) -> None:
+        """Agree on TLS, its flights inside packets."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(incoming, outgoing)
+        complete = False
+        while not complete:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.do_handshake()
+                complete = True
+            if flight := outgoing.read():
+                self.socket.sendall(p.message(p.PRELOGIN, flight, 4088))
+            if not complete:
+                self.received.clear()
+                assert self.answer()
+                incoming.write(b"".join(_payloads(self.received)))
+
+    def drain(self) -> None:
+        """Say that no more comes, and read to the end. Raises TimeoutError."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+        while self._more():
+            pass
+
+    def _more(self) -> bool:
+        try:
+            piece = self.socket.recv(65_536)
+        except ConnectionError:
+            return False  # a reset is an end too: the server leaves what it did not read
+        self.received += piece
+        return bool(piece)
+
+
+def _has_message(data: bytearray, position: int) -> bool:
+    while len(data) - position >= 8:
+        _, status, size = struct.unpack_from(">BBH", data, position)
+        position += size
+        if status & 1:
+            return position <= len(data)
+    return False
+
+
+def _payloads(data: bytearray) -> Iterator[bytes]:
+    position = 0
+    while position < len(data):
+        (size,) = struct.unpack_from(">H", data, position + 2)
+        yield bytes(data[position + 8 : position + size])
+        position += size
+
+
+def reach(client: Client, stage: Stage) -> None:
+    """Do as a good client does up to a stage."""
+    if stage == Stage.CONNECTED:
+        return
+    encrypted = stage in (Stage.ENCRYPTING, Stage.ENCRYPTED)
+    client.socket.sendall(p.packet(p.PRELOGIN, p.prelogin(1 if encrypted else 2)))
+    assert client.answer()
+    if stage == Stage.ENCRYPTED:
+        client.handshake()
+    if stage == Stage.LOGGED_IN:
+        client.socket.sendall(p.packet(p.LOGIN7, p.login()))
+        assert client.answer()
+        assert LOGIN_ACK in client.received
+    client.received.clear()
+
+
+def play(port: int, case: Case) -> bytes:
+    """Send a case and wait until the server has dealt with it; what it said."""
+    client = Client(port)
+    with client.socket:
+        reach(client, case.stage)
+        with contextlib.suppress(ConnectionError):
+            client.socket.sendall(case.data)
+            if _needs_an_answer(case):
+                client.answer()
+        client.drain()
+    return bytes(client.received)
+
+
+def _needs_an_answer(case: Case) -> bool:
+    """Whether the server owes an answer or an end; a TLS handshake may wait for more instead."""
+    tls = case.stage in (Stage.ENCRYPTING, Stage.ENCRYPTED) or case.data[:1] == b"\x16"
+    return not tls and p.framing(case.data) != "waiting"
+
+
+class Footprint:
+    """What a server holds: connections, threads, files, memory."""
+
+    def __init__(self, server: TdsServer) -> None:
+        self._server = server
+        self._let_go()
+        self._files = self._open_files()
+        self._memory = resident_bytes()
+
+    def assert_back(self) -> None:
+        """Nothing is left of the connections that were served meanwhile."""
+        self._let_go()
+        wait_until(lambda: self._open_files() <= self._files)
+        assert resident_bytes() - self._memory < MEMORY_GROWTH_MAX
+
+    def _let_go(self) -> None:
+        wait_until(lambda: not self._server._connections)
+        wait_until(lambda: self._threads() == {"tds-accept", "tds-watcher"})
+
+    @staticmethod
+    def _threads() -> set[str]:
+        return {thread.name for thread in threading.enumerate() if thread.name.startswith("tds-")}
+
+    @staticmethod
+    def _open_files() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "the server still holds what it should have let go"
+        time.sleep(0.01)
+
+
+def behaves(server: TdsServer) -> None:
+    """Good clients get right answers, with TLS and without."""
+    for encrypt in ("no", "yes"):
+        connection = odbc(server, Encrypt=encrypt, HostNameInCertificate="localhost")
+        assert read(connection, "one").to_pydict() == {"n": [1]}
+
+
+def test_malformed_packets(
+    answered: CannedBackend, server: TdsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "cdc_assets.sandbox")
+    fuzzer = Fuzzer(SEED)
+    behaves(server)
+    footprint = None
+    for number in range(PACKETS):
+        case = fuzzer.case()
+        where = f"packet {number} of seed {SEED}, {case.what} ({case.stage.value}): "
+        sessions = len(answered.sessions)
+        try:
+            said = play(server.port, case)
+        except TimeoutError:
+            pytest.fail(f"{where}no answer in {ANSWER_SECONDS:g} s to {case.data.hex()}")
+        assert LOGIN_ACK not in said, f"{where}a login got in: {case.data.hex()}"
+        if case.stage != Stage.LOGGED_IN:
+            assert len(answered.sessions) == sessions, f"{where}a session: {case.data.hex()}"
+        assert not caplog.records, f"{where}{caplog.text} after {case.data.hex()}"
+        if number % LOOK_EVERY == 0:
+            behaves(server)
+            footprint = footprint or Footprint(server)
+            footprint.assert_back()
+    behaves(server)
+    assert footprint is not None
+    footprint.assert_back()
