@@ -94,6 +94,12 @@ class Sandbox:
             self._engine.close()
             self._engine = None
 
+    def restart(self) -> Sandbox:
+        """Stop and start on the same port: open connections break, what was committed stays."""
+        self._port = self._port or self.port
+        self.stop()
+        return self.start()
+
     def __enter__(self) -> Sandbox:
         return self.start()
 

@@ -182,8 +182,9 @@ class Backend(Protocol):
         ...
 
     def rows_sent(self, session: Session, rows: int, columns: Sequence[ResultColumn]) -> None:
-        """Called by the wire as rows leave, for the counters and the drop-connection fault.
+        """Called by the wire as rows leave, for the counters.
 
-        Raises `ConnectionAbortedError` when an injected fault says the connection dies here.
+        It, and a result's batches, raise `ConnectionAbortedError` where an injected fault says that
+        the connection dies here.
         """
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cdc_assets.sandbox.engine import backups
 from cdc_assets.sandbox.engine import rows as made
 from cdc_assets.sandbox.engine.clock import iana
 from cdc_assets.sandbox.engine.faults import KINDS, Fault
@@ -61,13 +62,18 @@ def _reset_counters(call: Call) -> Iterator[Result]:
 
 
 def _fault(call: Call) -> Iterator[Result]:
-    """Plant a fault for the next statements that touch a table (any without @table)."""
+    """Plant a fault for the next statements that touch a table (any without @table).
+
+    It strikes before the statement takes its snapshot, or after exactly @rows rows of its result.
+    """
     call.declare(
         "@kind", "@table", "@login", "@rows", "@seconds", "@number", "@text", "@times", "@after"
     )
     kind = call.required("@kind").lower()
     if kind not in KINDS:
         raise SqlError(50000, f"@kind must be one of {', '.join(KINDS)}.")
+    if kind == "execute":
+        call.required("@text")
     name = call.text("@table")
     table = named_object(call.context, name) if name is not None else None
     if name is not None and table is None:
@@ -83,6 +89,7 @@ def _fault(call: Call) -> Iterator[Result]:
             call.text("@text", "") or "",
             call.number("@times", 1) or 1,
             call.number("@after", 0) or 0,
+            call.context.database,
         )
     )
     yield from ()
@@ -129,15 +136,44 @@ def _set_capture(call: Call) -> Iterator[Result]:
 
 
 def _set_clock(call: Call) -> Iterator[Result]:
-    """@zone (a Windows name) and @shift_seconds from the true time."""
-    call.declare("@zone", "@shift_seconds")
-    clock = call.context.store.clock
+    """@zone (a Windows name), and how far from the true time: @shift_seconds, or @utc for now."""
+    call.declare("@zone", "@shift_seconds", "@utc")
+    store = call.context.store
     zone = call.text("@zone")
     if zone is not None:
         iana(zone)
-        clock.zone = zone
+        store.clock.zone = zone
     if call.given("@shift_seconds"):
-        clock.shift = int(call.real("@shift_seconds") * TICKS_PER_SECOND)
+        store.clock.shift = int(call.real("@shift_seconds") * TICKS_PER_SECOND)
+    moment = call.ticks("@utc")
+    if moment is not None:
+        store.clock.shift += moment - store.clock.utc()
+    call.session.close_reader()
+    store.keep_clock()
+    yield from ()
+
+
+def _backup(call: Call) -> Iterator[Result]:
+    """Keep the current database as it is now, as @name."""
+    call.declare("@name")
+    name = call.required("@name")
+    call.session.close_reader()
+    backups.backup(call.context.store, call.context.current, name)
+    yield from ()
+
+
+def _restore(call: Call) -> Iterator[Result]:
+    """Bring the current database back to the backup @name: rows, captures, LSNs."""
+    call.declare("@name")
+    name = call.required("@name")
+    database = call.context.current
+    call.session.close_reader()
+    if call.session.engine.writes(database.name):
+        raise SqlError(
+            3101,
+            "Exclusive access could not be obtained because the database is in use.",
+        )
+    backups.restore(call.context.store, database, name)
     yield from ()
 
 
@@ -164,5 +200,7 @@ PROCEDURES: dict[str, Run] = {
         "capture_now": _capture_now,
         "set_capture": _set_capture,
         "set_clock": _set_clock,
+        "backup_database": _backup,
+        "restore_database": _restore,
     }.items()
 }

@@ -17,7 +17,7 @@ from cdc_assets.sandbox.engine.faults import Faults
 from cdc_assets.sandbox.engine.security import new_login, verify
 from cdc_assets.sandbox.engine.session import EngineSession
 from cdc_assets.sandbox.engine.store import Store
-from cdc_assets.sandbox.results import ResultColumn, Session, SqlError
+from cdc_assets.sandbox.results import ResultColumn, ResultSet, Session, SqlError
 
 ADMINISTRATOR = "sa"
 READER = "reader"
@@ -43,7 +43,7 @@ class Engine:
         self.counters = Counters()
         self.faults = Faults()
         self._lock = threading.Lock()
-        self._sessions: dict[EngineSession, int | None] = {}
+        self._sessions: set[EngineSession] = set()
         self._process = _FIRST_PROCESS
         self.passwords = self._ensure_logins(directory)
         self.capture.start()
@@ -81,7 +81,7 @@ class Engine:
         )
         session = EngineSession(self, context, name)
         with self._lock:
-            self._sessions[session] = None
+            self._sessions.add(session)
         self.counters.connection(found.name)
         return session
 
@@ -107,41 +107,43 @@ class Engine:
             return self._process
 
     def rows_sent(self, session: Session, rows: int, columns: Sequence[ResultColumn]) -> None:
-        """Count rows that leave; the drop-connection fault raises ConnectionAbortedError."""
+        """Count rows that leave."""
         del columns
         if not isinstance(session, EngineSession):
             raise TypeError("not a session of this engine")
         self.counters.rows(session.context.login.name, session.reading, rows)
-        with self._lock:
-            left = self._sessions.get(session)
-            if left is None:
-                return
-            self._sessions[session] = left - rows
-        if left - rows <= 0:
-            raise ConnectionAbortedError("an injected fault drops the connection here")
 
     # --- for sessions --------------------------------------------------------------------------
 
-    def before_read(self, session: EngineSession, objects: frozenset[int]) -> None:
-        """Let a planted fault strike the statement that is about to touch these tables."""
+    def execute(self, text: str, database: str) -> None:
+        """Run a batch as sa for its effect; no planted fault strikes it."""
+        session = self.login(ADMINISTRATOR, self.passwords[ADMINISTRATOR], database, "sandbox")
+        session.immune = True
         try:
-            dropped = self.faults.strike(session.context.login.name, objects)
-        except SqlError as error:
-            if error.number == 1205:
-                session.abandon()  # a deadlock's victim loses its transaction
-            raise
-        with self._lock:
-            self._sessions[session] = dropped
+            for result in session.execute(text):
+                if isinstance(result, ResultSet):
+                    for _ in result.batches:
+                        pass
+        finally:
+            session.close()
 
     def closed(self, session: EngineSession) -> None:
         """A session ended."""
         with self._lock:
-            self._sessions.pop(session, None)
+            self._sessions.discard(session)
 
     def in_use(self, database: str) -> bool:
         """Whether a session has the database as its current one."""
         with self._lock:
             return any(s.database.lower() == database.lower() for s in self._sessions)
+
+    def writes(self, database: str) -> bool:
+        """Whether a session has changed something in it and not committed yet."""
+        with self._lock:
+            return any(
+                s.database.lower() == database.lower() and s.work is not None and s.work.open
+                for s in self._sessions
+            )
 
     def close(self) -> None:
         """Stop capture, end the sessions and close the store."""

@@ -219,6 +219,10 @@ class Permission:
         return f"{self.database}/{self.principal.lower()}/{self.name}/{target}"
 
 
+Owned = Table | Instance | DdlChange | Principal | Permission
+"""What belongs to one database."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A server setting."""

@@ -105,6 +105,11 @@ class Call:
         value = self._constant(name, types.FLOAT)
         return default if value is None else float(str(value))
 
+    def ticks(self, name: str) -> int | None:
+        """A datetime2(7) argument, in ticks."""
+        value = self._constant(name, types.datetime2(7))
+        return None if value is None else int(str(value))
+
     def binary(self, name: str) -> bytes | None:
         """A binary(10) argument."""
         value = self._constant(name, types.binary(10))

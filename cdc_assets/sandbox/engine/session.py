@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
+from cdc_assets.sandbox.engine import faults
 from cdc_assets.sandbox.engine.context import Context, Options
 from cdc_assets.sandbox.engine.interpreter import Interpreter
 from cdc_assets.sandbox.engine.procedures import arguments_of, parameter_value
@@ -38,6 +39,8 @@ class EngineSession:
         self.work: Work | None = None
         self.reading: frozenset[int] = frozenset()
         """Object ids of the result set that is being sent, for the counters."""
+        self.immune = False
+        """Whether planted faults pass it by: it runs the text of one."""
         self._home = home
         self._reader: pa.RecordBatchReader | None = None
         self._cancelled = threading.Event()
@@ -214,19 +217,32 @@ class EngineSession:
         self.context.now_utc = self.context.store.clock.utc()
         return QueryBinder(Resolver(self.context), self.context.collation)
 
-    def stream(self, bound: Bound, objects: frozenset[int]) -> Iterator[pa.RecordBatch]:
-        """The rows of a bound query, batch by batch, in bounded memory."""
-        self.engine.before_read(self, objects)
-        reader = self.context.connection.stream(bound.sql, BATCH_ROWS)
-        self._reader = reader
+    def stream(
+        self, bound: Bound, objects: frozenset[int], *, scan: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a bound query, batch by batch, in bounded memory.
+
+        `scan` says that rows of a change table pass one by one, so that cleanup in the middle is
+        seen; all other reads keep to the rows of their beginning (row versioning).
+        """
+        later = self.before_read(objects, streams=True)
+        reader = self._open(bound.sql)
         self.reading = objects
         self.engine.counters.statement(self.context.login.name, objects)
-        return self._batches(reader)
+        batches: Iterator[pa.RecordBatch] = iter(reader)
+        if later:
+            again = (lambda: iter(self._open(bound.sql))) if scan else None
+            batches = self._struck(batches, later, again)
+        return self._batches(batches)
 
-    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def _open(self, sql: str) -> pa.RecordBatchReader:
+        self._reader = self.context.connection.stream(sql, BATCH_ROWS)
+        return self._reader
+
+    def _batches(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         count = 0
         try:
-            for batch in reader:
+            for batch in batches:
                 self.check_cancelled()
                 count += batch.num_rows
                 yield batch
@@ -234,9 +250,44 @@ class EngineSession:
         except duckdb.Error as error:
             raise self.failed(error) from error
         except (pa.ArrowException, OSError) as error:
+            if isinstance(error, ConnectionError):
+                raise
             raise self.failed(duckdb.Error(str(error))) from error
         finally:
             self.close_reader()
+
+    # --- planted faults ------------------------------------------------------------------------
+
+    def before_read(self, objects: frozenset[int], *, streams: bool = False) -> list[faults.Fault]:
+        """Let faults strike the statement that is about to touch these tables; those for later."""
+        if self.immune:
+            return []
+        struck = self.engine.faults.take(self.context.login.name, objects, streams=streams)
+        for fault in struck:
+            if not fault.rows:
+                faults.strike(fault, self)
+        return [fault for fault in struck if fault.rows]
+
+    def _struck(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        later: list[faults.Fault],
+        again: Callable[[], Iterator[pa.RecordBatch]] | None,
+    ) -> Iterator[pa.RecordBatch]:
+        left = yield from faults.cut(batches, later, lambda f: faults.strike(f, self), again)
+        self.engine.faults.give_back(left)
+
+    def deadlocked(self) -> SqlError:
+        """A deadlock's victim loses its transaction."""
+        self.abandon()
+        return faults.deadlock(self.context.process_id)
+
+    def interject(self, fault: faults.Fault) -> None:
+        """Run a fault's text as sa, on a session of its own that meets no fault."""
+        try:
+            self.engine.execute(fault.text, fault.database)
+        except SqlError as error:
+            raise SqlError(50000, f"The text of a planted fault failed: {error}") from error
 
     def check_cancelled(self) -> None:
         """Raise where an attention came."""

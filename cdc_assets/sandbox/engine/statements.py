@@ -58,7 +58,15 @@ class StatementRunner:
             yield from self._select_into(bound, body.into)
             return
         objects = frozenset(binder.objects)
-        yield ResultSet(bound.columns, self.session.stream(bound, objects))
+        scan = self._scans(body, objects)
+        yield ResultSet(bound.columns, self.session.stream(bound, objects, scan=scan))
+
+    def _scans(self, body: nodes.Node, objects: frozenset[int]) -> bool:
+        """Whether a query passes a change table's rows on as it finds them."""
+        if not isinstance(body, nodes.Select) or body.group_by or body.distinct:
+            return False
+        tables = (self.context.catalog.table_by_id(number) for number in objects)
+        return any(t is not None and t.shipped for t in tables)
 
     def _assign(self, binder: QueryBinder, query: nodes.Query, body: nodes.Select) -> Result:
         """SELECT @x = …: the last row's values; none leaves the variables alone."""
@@ -75,7 +83,7 @@ class StatementRunner:
             convert(Value(f"q.x{i + 1}", output.value.type), kind).sql
             for i, (output, kind) in enumerate(zip(bound.outputs, kinds, strict=True))
         ]
-        self.session.engine.before_read(self.session, frozenset(binder.objects))
+        self.session.before_read(frozenset(binder.objects))
         rows = self.context.connection.rows(f"SELECT {', '.join(cells)} FROM ({bound.sql}) AS q")
         if rows:
             for item, kind, value in zip(body.items, kinds, rows[-1], strict=True):
@@ -121,7 +129,7 @@ class StatementRunner:
         binder = self.session.binder()
         table = self._target(statement, binder)
         self.context.access.require(table, _PERMISSIONS[type(statement)])
-        self.session.engine.before_read(self.session, frozenset({table.id}))
+        self.session.before_read(frozenset({table.id}))
         changer = self.changer(work, binder, table)
         if isinstance(statement, s.Insert):
             applied = self._insert(changer, statement)

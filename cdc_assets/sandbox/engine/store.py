@@ -53,6 +53,8 @@ class Store:
         self.catalog = Catalog.load(self._root)
         if not self.catalog.databases:
             self._create_master()
+        self.clock.zone = self.catalog.setting("clock/zone", self.clock.zone)
+        self.clock.shift = int(self.catalog.setting("clock/shift", "0"))
         self.last_lsns: dict[int, Lsn] = {}
         self.serials: defaultdict[int, int] = defaultdict(int)
         """How often each table was committed to; a transaction compares what it saw."""
@@ -115,6 +117,15 @@ class Store:
         known = [lsns.of_bytes(value) for value in found if value is not None]
         saved = Lsn.parse_optional(self.catalog.setting(f"lsn/{database}", "0x" + "0" * 20))
         self.last_lsns[database] = max([*known, saved or lsns.FIRST])
+
+    def keep_clock(self) -> None:
+        """The clock's zone and shift outlive a restart, as a machine's do."""
+        with self.transaction() as connection:
+            self.catalog = self.catalog.put(
+                connection,
+                e.Setting("clock/zone", self.clock.zone),
+                e.Setting("clock/shift", str(self.clock.shift)),
+            )
 
     def connect(self) -> Connection:
         """A connection of its own transactions; used by one thread at a time."""

@@ -110,7 +110,8 @@ def _fit_text(sql: str, source: SqlType, target: SqlType) -> str:
         return sql
     shorter = source.length not in (None, MAX_LENGTH) and (source.length or 0) <= (length or 0)
     fixed = target.name in ("char", "nchar")
-    if source.name in types.STRINGS | types.BINARIES:
+    # Times are cut as text is: CONVERT(varchar(10), …, 120) is a day.
+    if source.name in types.STRINGS | types.BINARIES | types.TIMES:
         if not shorter:
             sql = f"{'cut' if target.name in types.NATIONAL else 'left'}({sql}, {length})"
     elif types.text_length(source) > (length or 0):

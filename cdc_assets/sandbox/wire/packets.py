@@ -125,6 +125,13 @@ class PacketWriter:
         self.channel.send(sent)
         return True
 
+    def flush(self) -> None:
+        """Send what is held though the message goes on: nothing more may come of it."""
+        if self._held:
+            header = self._header(0, len(self._held))
+            held, self._held = self._held, bytearray()
+            self.channel.send(header + held)
+
     def end_message(self, kind: PacketType = PacketType.RESPONSE) -> None:
         """Send what is held as the last packet."""
         header = self._header(PacketStatus.END_OF_MESSAGE, len(self._held), kind)

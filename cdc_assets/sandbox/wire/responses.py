@@ -99,6 +99,10 @@ class ResponseWriter:
                 self._write_result(result, token)
             # The engine may end quietly where it was cancelled.
             self._stop_if_interrupted()
+        except ConnectionAbortedError:
+            # The rows before an injected drop have left, and exactly they.
+            self._writer.flush()
+            raise
         except (Attention, ConnectionError):
             raise
         except Exception as problem:  # noqa: BLE001 - logged and sent to the client

@@ -169,6 +169,7 @@ def test_faults(db: Client, reader: Client) -> None:
     db.run("EXEC sandbox.fault 'drop'", "EXEC sandbox.clear_faults")
     assert db.rows("EXEC sandbox.faults") == []
     assert db.error("EXEC sandbox.fault @kind = 'nonsense'").number == 50000
+    assert db.error("EXEC sandbox.fault @kind = 'execute'").number == 201
     assert db.error("EXEC sandbox.fault @kinds = 'drop'").number == 8145
 
 
