@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cdc_assets.sandbox.engine import adminprocedures, cdcprocedures, odbcprocedures, procedures
+from cdc_assets.sandbox.engine import (
+    adminprocedures,
+    catalogprocedures,
+    cdcprocedures,
+    odbcprocedures,
+    procedures,
+)
 from cdc_assets.sandbox.engine.procedures import Argument, Call
 from cdc_assets.sandbox.language import errors
 from cdc_assets.sandbox.results import OutputParameters, Result
@@ -13,7 +19,12 @@ from cdc_assets.sandbox.results import OutputParameters, Result
 if TYPE_CHECKING:
     from cdc_assets.sandbox.engine.interpreter import Interpreter
 
-_SYSTEM = {**procedures.PROCEDURES, **odbcprocedures.PROCEDURES, **cdcprocedures.PROCEDURES}
+_SYSTEM = {
+    **procedures.PROCEDURES,
+    **odbcprocedures.PROCEDURES,
+    **catalogprocedures.PROCEDURES,
+    **cdcprocedures.PROCEDURES,
+}
 
 
 def run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from cdc_assets.sandbox.engine import entries as e
@@ -17,6 +18,8 @@ from cdc_assets.sandbox.language import types
 from cdc_assets.sandbox.results import SqlType
 
 Row = tuple[object, ...]
+_NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?")
+_PARENTHESISED = re.compile(r"\([^()]*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,16 @@ def precision_of(kind: SqlType) -> int:
         base = {"time": 8, "datetime2": 19, "datetimeoffset": 26}[kind.name]
         return base + (kind.scale + 1 if kind.scale else 0)
     return fixed.get(kind.name, 0)
+
+
+def default_definition(column: e.Column) -> str | None:
+    """A column's default as the server keeps it: numbers in two pairs of parentheses."""
+    if column.default is None:
+        return None
+    text = column.default.strip()
+    while _PARENTHESISED.fullmatch(text):
+        text = text[1:-1].strip()
+    return f"(({text}))" if _NUMBER.fullmatch(text) else f"({text})"
 
 
 def scale_of(kind: SqlType) -> int:
@@ -376,7 +389,7 @@ def information_columns_rows(viewer: Viewer) -> list[Row]:
                     t.name,
                     c.name,
                     place,
-                    None if c.default is None else f"({c.default})",
+                    default_definition(c),
                     "YES" if c.nullable else "NO",
                     c.type.name,
                     c.type.length if text or c.type.name in types.BINARIES else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from cdc_assets.sandbox.engine import viewrows
 from cdc_assets.sandbox.engine.rows import Described, described
@@ -108,3 +108,11 @@ def find(schema: str, name: str) -> tuple[Described, Callable[[Viewer], list[Row
     """A view's columns and the function that gives its rows."""
     found = _VIEWS.get(f"{schema.lower()}.{name.lower()}")
     return (described(found[0]), found[1]) if found else None
+
+
+def listed() -> Iterator[tuple[str, str, Described]]:
+    """All views: schema, name, columns."""
+    shown = {"information_schema": str.upper}
+    for key, (columns, _) in _VIEWS.items():
+        schema, name = (shown.get(key.partition(".")[0], str)(part) for part in key.split("."))
+        yield schema, name, described(columns)

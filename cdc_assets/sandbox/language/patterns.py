@@ -23,7 +23,7 @@ def like(text: Value, pattern: Value, escape: Value | None, kind: SqlType) -> st
         if not isinstance(escape.constant, str) or len(escape.constant) != 1:
             raise SqlError(506, "The invalid escape character was specified in a LIKE predicate.")
         mark = escape.constant
-    expression = _regular_expression(pattern.constant, mark)
+    expression = regular_expression(pattern.constant, mark)
     flags = "si" if ignore else "s"
     return f"regexp_full_match({text.sql}, {quote(expression)}, '{flags}')"
 
@@ -38,7 +38,8 @@ def _dynamic(text: Value, pattern: Value, *, ignore: bool) -> str:
     )
 
 
-def _regular_expression(pattern: str, escape: str) -> str:
+def regular_expression(pattern: str, escape: str) -> str:
+    """A LIKE pattern as a regular expression of a whole text; `escape` may be empty."""
     out = []
     position = 0
     while position < len(pattern):
