@@ -119,7 +119,9 @@ def _fit_text(sql: str, source: SqlType, target: SqlType) -> str:
             8115, f"Arithmetic overflow error converting expression to data type {target.name}."
         )
         sql = f"CASE WHEN length({sql}) > {length} THEN {failure} ELSE {sql} END"
-    return f"rpad({sql}, {length}, ' ')" if fixed else sql
+    if not fixed:
+        return sql
+    return f"pad({sql}, {length})" if target.name == "nchar" else f"rpad({sql}, {length}, ' ')"
 
 
 # --- times -------------------------------------------------------------------------------------

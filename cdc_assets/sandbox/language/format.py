@@ -14,6 +14,9 @@ def to_text(sql: str, source: SqlType, target: SqlType, style: int | None) -> st
         return sql
     if name == "bit":
         return f"CAST(CAST({sql} AS INTEGER) AS VARCHAR)"
+    if name in types.DECIMALS and source.precision == source.scale:
+        # DuckDB leaves out the zero before the point where the type has no place for it.
+        return f"regexp_replace(CAST({sql} AS VARCHAR), '^(-?)\\.', '\\10.')"
     if name in types.INTEGERS | types.DECIMALS:
         return f"CAST({sql} AS VARCHAR)"
     if name in types.MONEYS:

@@ -31,6 +31,8 @@ MACROS: dict[str, str] = {
     "WHEN utf16_length(x) <= n THEN x ELSE "
     + raising(40515, "Cutting a string with surrogate pairs is not supported by the sandbox.")
     + " END",
+    # National lengths count UTF-16 units: DuckDB's rpad counts code points.
+    "pad(x, n)": "rpad(x, CAST(n - (utf16_length(x) - length(x)) AS INTEGER), ' ')",
     "narrow(x)": "CASE WHEN strlen(x) = length(x) THEN x ELSE regexp_replace(x, "
     "'[^\\x{00}-\\x{7F}\\x{A0}-\\x{FF}" + _CP1252 + "]', '?', 'g') END",
     "unscaled(x)": "CAST(replace(CAST(x AS VARCHAR), '.', '') AS HUGEINT)",

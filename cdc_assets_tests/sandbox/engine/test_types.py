@@ -109,7 +109,7 @@ TYPES: list[tuple[str, str, list[tuple[str, Any]]]] = [
     ("varchar(5)", "varchar(5)", [("'é€'", "é€"), ("N'Ж'", "?"), ("'ab   '", "ab   ")]),
     ("varchar(max)", "varchar(max)", [("REPLICATE(CAST('x' AS varchar(max)), 9000)", "x" * 9000)]),
     ("text", "text", [("'t'", "t")]),
-    ("nchar(3)", "nchar(3)", [("N'Ж'", "Ж  ")]),
+    ("nchar(3)", "nchar(3)", [("N'Ж'", "Ж  "), ("N'😀'", "😀 "), ("N'a😀'", "a😀")]),
     ("nvarchar(4)", "nvarchar(4)", [("N'日本😀'", "日本😀"), ("N''", "")]),
     ("nvarchar(max)", "nvarchar(max)", [("N'it''s'", "it's")]),
     ("ntext", "ntext", [("N'Ж'", "Ж")]),
@@ -213,6 +213,8 @@ def test_values_that_do_not_fit(shared: Client, target: str, literal: str, numbe
         ("CONVERT(varchar(22), 0x0102, 1)", "varchar(22)", "0x0102"),
         ("CONVERT(binary(2), N'0x0102', 1)", "binary(2)", b"\x01\x02"),
         ("CONVERT(varchar(10), CAST('2026-11-30' AS date), 112)", "varchar(10)", "20261130"),
+        ("CONVERT(varchar(9), CAST(-0.5 AS numeric(2,2)))", "varchar(9)", "-0.50"),
+        ("CONVERT(varchar(9), CAST(0 AS decimal(3,3)))", "varchar(9)", "0.000"),
         ("CAST('2026-11-30' AS date)", "date", datetime.date(2026, 11, 30)),
         (
             "CONVERT(varchar(30), CAST('2026-11-30T10:05' AS datetime))",
