@@ -62,7 +62,7 @@ def captured_columns(
     """
     computed = _computed(connection, instance)
     rows = connection.rows(queries.CAPTURED_COLUMNS, [instance.name])
-    rows.sort(key=lambda row: row["ordinal_position"])
+    rows.sort(key=lambda row: row["column_ordinal"])
     names = [row["column_name"] for row in rows]
     missing = [name for name in wanted or () if name not in names]
     if missing:

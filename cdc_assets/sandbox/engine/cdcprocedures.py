@@ -39,7 +39,7 @@ _COLUMNS: made.Described = (
     ("capture_instance", types.SYSNAME),
     ("column_name", types.SYSNAME),
     ("column_id", types.INT),
-    ("ordinal_position", types.INT),
+    ("column_ordinal", types.INT),
     ("data_type", types.SYSNAME),
     ("character_maximum_length", types.INT),
     ("numeric_precision", types.TINYINT),
