@@ -216,16 +216,18 @@ def drop_constraints(
 
 
 def record_ddl(work: Work, table: e.Table, statement: s.AlterTable) -> None:
-    """The statement into the DDL history of the table's capture instances."""
+    """The statement into the DDL history of the table's capture instances, under one LSN."""
+    instances = work.current.instances_of(table.id)
+    if not instances:
+        return
+    with work.store.commit_lock:
+        position = work.store.next_lsn(table.database, 0)
+    definition = statement.definition
+    touched = {c.name.lower() for c in (definition.columns if definition else ())}
     changes = []
-    for instance in work.current.instances_of(table.id):
+    for instance in instances:
         number = sum(h.instance == instance.table for h in work.current.of_kind(e.DdlChange)) + 1
-        with work.store.commit_lock:
-            position = work.store.next_lsn(instance.database, 0)
         captured = {c.name.lower() for c in instance.columns}
-        touched = {
-            c.name.lower() for c in (statement.definition.columns if statement.definition else ())
-        }
         changes.append(
             e.DdlChange(
                 instance.table,
@@ -238,5 +240,4 @@ def record_ddl(work: Work, table: e.Table, statement: s.AlterTable) -> None:
                 statement.action == "ALTER COLUMN" and bool(captured & touched),
             )
         )
-    if changes:
-        work.catalog = work.current.put(work.connection, *changes)
+    work.catalog = work.current.put(work.connection, *changes)

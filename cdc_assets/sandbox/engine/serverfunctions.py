@@ -158,9 +158,12 @@ def _has_permissions(context: Context, arguments: Arguments) -> Value:
         return values.integer(int(_on_database(context, database, wanted)))
     if str(kind).upper() != "OBJECT":
         return values.integer(int(access.administrator))
+    if name is None:
+        return values.integer(None)
     table = named_object(context, str(name))
     if table is None:
-        return values.integer(None)
+        # No permission on what is not there, or not to be seen: NULL is for a wrong question.
+        return values.integer(0)
     return values.integer(int(_on_object(context, table, wanted, arguments)))
 
 

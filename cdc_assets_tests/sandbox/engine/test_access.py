@@ -80,7 +80,9 @@ def test_the_catalogue_hides_the_rest(reader: Client) -> None:
     )
     assert reader.value("SELECT HAS_PERMS_BY_NAME('dbo.t', 'OBJECT', 'SELECT')") == 1
     assert reader.value("SELECT HAS_PERMS_BY_NAME('dbo.t', 'OBJECT', 'UPDATE')") == 0
-    assert reader.value("SELECT HAS_PERMS_BY_NAME('dbo.u', 'OBJECT', 'SELECT')") is None
+    assert reader.value("SELECT HAS_PERMS_BY_NAME('dbo.u', 'OBJECT', 'SELECT')") == 0
+    assert reader.value("SELECT HAS_PERMS_BY_NAME('dbo.none', 'OBJECT', 'SELECT')") == 0
+    assert reader.value("SELECT HAS_PERMS_BY_NAME(NULL, 'OBJECT', 'SELECT')") is None
 
 
 def test_column_grants_denials_and_revokes(db: Client, reader: Client) -> None:
