@@ -64,7 +64,11 @@ class ResultColumn:
 
 @dataclass(frozen=True, slots=True)
 class ResultSet:
-    """Rows, streamed; `batches` is consumed once, and may raise `SqlError` in the middle."""
+    """Rows, streamed; `batches` is consumed once, and may raise `SqlError` in the middle.
+
+    What becomes of such an error the session tells when it is asked for the next result: it
+    raises it, yields it as `Failed`, or goes on because a CATCH block took it.
+    """
 
     columns: tuple[ResultColumn, ...]
     batches: Iterator[pa.RecordBatch]
@@ -102,9 +106,6 @@ class OutputParameters:
     values: tuple[tuple[str, SqlType, object], ...] = ()
 
 
-Result = ResultSet | RowCount | Message | DatabaseChanged | OutputParameters
-
-
 class SqlError(Exception):
     """An error the client sees: SQL Server's number, text, severity and state."""
 
@@ -114,9 +115,24 @@ class SqlError(Exception):
         self.text = text
         self.severity = severity
         self.state = state
+        self.line: int | None = None
+        """The line of the batch where the statement begins; None where no statement failed."""
 
     def __str__(self) -> str:
         return f"Msg {self.number}, Level {self.severity}, State {self.state}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A statement failed and the batch goes on.
+
+    Right after a result set whose batches raised, it is that result set's end.
+    """
+
+    error: SqlError
+
+
+Result = ResultSet | RowCount | Message | DatabaseChanged | OutputParameters | Failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +155,10 @@ class Session(Protocol):
     database: str
 
     def execute(self, text: str, parameters: Sequence[Parameter] = ()) -> Iterator[Result]:
-        """Run a batch of T-SQL; with `parameters`, as sp_executesql does."""
+        """Run a batch of T-SQL; with `parameters`, as sp_executesql does.
+
+        Raises `SqlError` where one ends the batch; others come as `Failed`.
+        """
         ...
 
     def call(self, procedure: str, parameters: Sequence[Parameter]) -> Iterator[Result]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from cdc_assets.sandbox.engine.backend import Engine
+from cdc_assets.sandbox.engine.failures import STATEMENT_TERMINATED
 from cdc_assets.sandbox.engine.session import EngineSession
 from cdc_assets.sandbox.results import (
     MAX_LENGTH,
+    Failed,
     Message,
     OutputParameters,
     Parameter,
@@ -42,21 +44,43 @@ class Client:
 
     def results(self, text: str, *values: str | None) -> list[Any]:
         """Every result of a batch; a result set as (columns, rows), which are counted as sent."""
+        found = self.outcome(text, *values)
+        for result in found:
+            if isinstance(result, Failed):
+                raise result.error
+        return found
+
+    def outcome(self, text: str, *values: str | None) -> list[Any]:
+        """Every result of a batch to its end, the errors of single statements among them."""
+        return [self.read(result) for result in self.session.execute(text, text_parameters(values))]
+
+    def ending(self, text: str) -> list[Any]:
+        """What a batch does, shortly: its values, its errors' numbers, and the one it ends with."""
         found: list[Any] = []
-        for result in self.session.execute(text, text_parameters(values)):
-            found.append(self.read(result))
+        try:
+            for result in self.session.execute(text):
+                read = self.read(result)
+                if isinstance(read, Failed):
+                    found.append(read.error.number)
+                elif isinstance(read, tuple):
+                    found.append([row[0] if len(row) == 1 else row for row in read[1]])
+                elif isinstance(read, Message) and read.number != STATEMENT_TERMINATED:
+                    found.append(read.text)
+        except SqlError as error:
+            found.append(f"end {error.number}")
         return found
 
     def read(self, result: Result) -> Any:
         if not isinstance(result, ResultSet):
             return result
         rows: list[Row] = []
-        for batch in result.batches:
-            self.engine.rows_sent(self.session, batch.num_rows, result.columns)
-            for column, array in zip(result.columns, batch.columns, strict=True):
-                assert column.nullable or not array.null_count, f"NULL in {column.name}"
-            columns = [column.to_pylist() for column in batch.columns]
-            rows.extend(zip(*columns, strict=True))
+        with suppress(SqlError):  # the session tells it
+            for batch in result.batches:
+                self.engine.rows_sent(self.session, batch.num_rows, result.columns)
+                for column, array in zip(result.columns, batch.columns, strict=True):
+                    assert column.nullable or not array.null_count, f"NULL in {column.name}"
+                columns = [column.to_pylist() for column in batch.columns]
+                rows.extend(zip(*columns, strict=True))
         return (result.columns, rows)
 
     def sets(self, text: str, *values: str | None) -> list[list[Row]]:

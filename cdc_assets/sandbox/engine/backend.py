@@ -17,7 +17,7 @@ from cdc_assets.sandbox.engine.faults import Faults
 from cdc_assets.sandbox.engine.security import new_login, verify
 from cdc_assets.sandbox.engine.session import EngineSession
 from cdc_assets.sandbox.engine.store import Store
-from cdc_assets.sandbox.results import ResultColumn, ResultSet, Session, SqlError
+from cdc_assets.sandbox.results import Failed, ResultColumn, ResultSet, Session, SqlError
 
 ADMINISTRATOR = "sa"
 READER = "reader"
@@ -121,6 +121,8 @@ class Engine:
         session.immune = True
         try:
             for result in session.execute(text):
+                if isinstance(result, Failed):
+                    raise result.error
                 if isinstance(result, ResultSet):
                     for _ in result.batches:
                         pass

@@ -53,6 +53,8 @@ class Context:
     now_utc: int = 0
     transactions: int = 0
     """@@TRANCOUNT."""
+    doomed: bool = False
+    """XACT_STATE() is -1: the open transaction can only be read in and rolled back."""
     row_count: int = 0
     error_number: int = 0
     last_identity: int | None = None

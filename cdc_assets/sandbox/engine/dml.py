@@ -65,7 +65,7 @@ class Changer(TargetColumns):
 
     def _stage(self, select: str) -> int:
         self.work.keep_keys()
-        return self.connection.change(f"CREATE OR REPLACE TEMP TABLE stage AS {select}")
+        return self.connection.stage("stage", select)
 
     def _scope(self, alias: str) -> Scope:
         """The table's own columns, as a default or computed column sees them."""
@@ -218,10 +218,7 @@ class Changer(TargetColumns):
                 text = self._default(column).sql
             items.append(f"{text} AS {column.physical}")
         inner = f"SELECT *{''.join(', ' + item for item in items)} FROM {STAGE}"
-        self._run(
-            f"CREATE OR REPLACE TEMP TABLE final AS SELECT t.*{self._computed('t')} "
-            f"FROM ({inner}) AS t"
-        )
+        self.connection.stage("final", f"SELECT t.*{self._computed('t')} FROM ({inner}) AS t")
         return _FINAL, identity
 
     def _rowversion(self, count: int) -> str:
@@ -289,10 +286,7 @@ class Changer(TargetColumns):
                 if c.computed is None
             ]
             inner = f"SELECT *{''.join(versions)} FROM {STAGE}"
-            self._run(
-                f"CREATE OR REPLACE TEMP TABLE final AS SELECT t.*{self._computed('t')} "
-                f"FROM ({inner}) AS t"
-            )
+            self.connection.stage("final", f"SELECT t.*{self._computed('t')} FROM ({inner}) AS t")
             stage = _FINAL
         elif generated:
             return Applied(0, STAGE)

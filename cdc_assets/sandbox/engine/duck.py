@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -16,20 +16,46 @@ import pyarrow as pa
 Row = tuple[Any, ...]
 
 
+class Recorder(Protocol):
+    """Is told of every change before it is made, so that it can be made again."""
+
+    def note(self, sql: str, parameters: Sequence[object] | None) -> None:
+        """A statement is about to change something."""
+        ...
+
+    def staged(self, name: str) -> None:
+        """A temporary table has new rows that later changes may read."""
+        ...
+
+
 class Connection:
     """One connection with its own transactions; used by one thread at a time."""
 
     def __init__(self, raw: duckdb.DuckDBPyConnection) -> None:
         self._raw = raw
+        self.recorder: Recorder | None = None
+
+    def control(self, sql: str) -> None:
+        """BEGIN, COMMIT or ROLLBACK."""
+        self._raw.execute(sql).fetchall()
 
     def execute(self, sql: str, parameters: Sequence[object] | None = None) -> None:
         """Run a statement whose result does not matter."""
-        self._raw.execute(sql, parameters).fetchall()
+        self.change(sql, parameters)
 
     def change(self, sql: str, parameters: Sequence[object] | None = None) -> int:
         """Run a statement that changes rows or makes a table of them; how many."""
+        if self.recorder is not None:
+            self.recorder.note(sql, parameters)
         found = self._raw.execute(sql, parameters).fetchall()
-        return int(found[0][0]) if found else 0
+        return int(found[0][0]) if found and isinstance(found[0][0], int) else 0
+
+    def stage(self, name: str, select: str) -> int:
+        """Put a query's rows into a temporary table, in the place of its last ones; how many."""
+        found = self._raw.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {select}").fetchall()
+        if self.recorder is not None:
+            self.recorder.staged(name)
+        return int(found[0][0])
 
     def rows(self, sql: str, parameters: Sequence[object] | None = None) -> list[Row]:
         """All rows of a query."""

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from cdc_assets.sandbox.engine import ddl, options, procedures, registry, security
+from cdc_assets.sandbox.engine import ddl, messages, options, procedures, registry, security
+from cdc_assets.sandbox.engine.failures import (
+    ATTENTION,
+    STATEMENT_TERMINATED,
+    Abort,
+    Reach,
+    outcome,
+)
 from cdc_assets.sandbox.engine.metadata import split_name
 from cdc_assets.sandbox.engine.statements import StatementRunner
 from cdc_assets.sandbox.engine.temporary import create_temporary
@@ -20,6 +27,7 @@ from cdc_assets.sandbox.language.scope import Scope
 from cdc_assets.sandbox.language.values import Value
 from cdc_assets.sandbox.results import (
     DatabaseChanged,
+    Failed,
     Message,
     OutputParameters,
     Result,
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     from cdc_assets.sandbox.engine.session import EngineSession
 
 _MAX_DEPTH = 32
+_CHANGES = (s.Insert, s.Update, s.Delete, s.Merge)
 
 
 class _JumpError(Exception):
@@ -51,6 +60,7 @@ class Interpreter:
         self.context = session.context
         self.runner = StatementRunner(session, self)
         self._depth = 0
+        self._tries = 0
         runners: dict[type[s.Statement], Any] = {
             s.QueryStatement: self.runner.query,
             s.Insert: self.runner.change,
@@ -74,9 +84,35 @@ class Interpreter:
 
     # --- entries -------------------------------------------------------------------------------
 
+    def dynamic(self, text: str, parameters: dict[str, Value]) -> Iterator[Result]:
+        """Run a text out of a batch: an error that ends it lets the batch go on."""
+        try:
+            statements = parse_batch(text)
+        except SqlError as error:
+            yield from self._lost(error)
+            return
+        try:
+            yield from self._scope(statements, parameters)
+        except Abort as abort:
+            if abort.reach != Reach.SCOPE:
+                raise
+            yield from self._lost(abort.error)
+
+    def _lost(self, error: SqlError) -> Iterator[Result]:
+        """A dynamic text ended with an error, which its caller's CATCH block may take."""
+        if self._tries:
+            raise Abort(error, Reach.STATEMENT) from error
+        self.context.error_number = error.number
+        yield Failed(error)
+
     def batch(self, text: str, parameters: dict[str, Value]) -> Iterator[Result]:
         """Run a batch with its parameters as variables."""
-        statements = parse_batch(text)
+        self._tries = 0
+        yield from self._scope(parse_batch(text), parameters)
+
+    def _scope(
+        self, statements: Sequence[s.Statement], parameters: dict[str, Value]
+    ) -> Iterator[Result]:
         if self._depth >= _MAX_DEPTH:
             raise SqlError(
                 217,
@@ -100,7 +136,14 @@ class Interpreter:
 
     def procedure(self, name: str, arguments: Sequence[procedures.Argument]) -> Iterator[Result]:
         """Run a procedure by name."""
-        yield from registry.run(self, tuple(part for part in _split(name)), arguments)
+        self._tries = 0
+        try:
+            yield from registry.run(self, tuple(part for part in _split(name)), arguments)
+        except SqlError as error:
+            call = s.Execute(())
+            if outcome(error, call, xact_abort=self.context.options.xact_abort).dooms:
+                self.session.abandon()
+            raise
 
     def _run(self, statements: Sequence[s.Statement]) -> Iterator[Result]:
         for statement in statements:
@@ -109,23 +152,41 @@ class Interpreter:
     # --- one statement -------------------------------------------------------------------------
 
     def statement(self, statement: s.Statement) -> Iterator[Result]:
-        """Run one statement."""
-        control = self._control(statement)
-        if control is not None:
-            yield from control
-            return
-        self.session.engine.counters.execution(self.context.login.name)
-        self.session.reading = frozenset()
+        """Run one statement; an error ends it, or more than it as `failures` says."""
         try:
+            control = self._control(statement)
+            if control is not None:
+                yield from control
+                return
+            self.session.engine.counters.execution(self.context.login.name)
+            self.session.reading = frozenset()
             yield from self._leaf(statement)
-            self.context.error_number = 0
+            if not isinstance(statement, s.Execute):
+                self.context.error_number = 0
+            return
         except SqlError as error:
-            self.context.error_number = error.number
-            raise
+            failure = error
         except duckdb.Error as error:
-            translated = self.session.failed(error)
-            self.context.error_number = translated.number
-            raise translated from error
+            failure = self.session.failed(error)
+            failure.__cause__ = error
+        yield from self._failed(statement, failure)
+
+    def _failed(self, statement: s.Statement, error: SqlError) -> Iterator[Result]:
+        self.context.error_number = error.number
+        error.line = error.line or statement.line
+        found = outcome(error, statement, xact_abort=self.context.options.xact_abort)
+        if self._tries:
+            if found.dooms and self.context.transactions:
+                self.context.doomed = True
+            raise Abort(error, found.reach)
+        if found.dooms:
+            self.session.abandon()
+        if found.reach != Reach.STATEMENT:
+            raise Abort(error, found.reach)
+        yield Failed(error)
+        if isinstance(statement, _CHANGES):
+            text = "The statement has been terminated."
+            yield Message(STATEMENT_TERMINATED, text, state=0)
 
     def _control(self, statement: s.Statement) -> Iterator[Result] | None:
         if isinstance(statement, s.Block):
@@ -173,6 +234,7 @@ class Interpreter:
         self.session.prepare_read()
         text = self.session.binder().condition(condition, Scope())
         row = self.context.connection.one(f"SELECT CASE WHEN {text} THEN TRUE ELSE FALSE END")
+        self.context.error_number = 0
         return bool(row and row[0])
 
     def _if(self, statement: s.If) -> Iterator[Result]:
@@ -193,38 +255,28 @@ class Interpreter:
                     raise
 
     def _try(self, statement: s.TryCatch) -> Iterator[Result]:
+        caught: SqlError | None = None
+        self._tries += 1
         try:
             yield from self._run(statement.attempt)
-        except SqlError as error:
-            if error.number == 0:
-                raise  # an attention cannot be caught
-            self.context.caught.append(error)
-            try:
-                yield from self._run(statement.handler)
-            finally:
-                self.context.caught.pop()
+        except Abort as abort:
+            # What the batch's compilation found, no CATCH block of the same batch takes.
+            if abort.reach == Reach.SCOPE or abort.error.number == ATTENTION:
+                raise
+            caught = abort.error
+        finally:
+            self._tries -= 1
+        if caught is None:
+            return
+        self.context.caught.append(caught)
+        try:
+            yield from self._run(statement.handler)
+        finally:
+            self.context.caught.pop()
 
     def _raise(self, statement: s.Raise) -> Iterator[Result]:
         arguments = [self.constant(node, None) for node in statement.arguments]
-        if statement.kind == "THROW":
-            if not arguments:
-                if not self.context.caught:
-                    raise SqlError(
-                        10704,
-                        "To rethrow an error, a THROW statement must be used inside a CATCH block.",
-                        15,
-                    )
-                raise self.context.caught[-1]
-            number, text, state = arguments
-            raise SqlError(int(str(number)), str(text), 16, int(str(state)))
-        if len(arguments) < 3:
-            raise errors.argument_count("raiserror", "3")
-        text, severity, state, *rest = arguments
-        shown = _formatted(str(text), rest)
-        if int(str(severity)) <= 10:
-            yield Message(50000, shown, int(str(severity)), int(str(state)))
-            return
-        raise SqlError(50000, shown, int(str(severity)), int(str(state)))
+        yield messages.raised(statement.kind, arguments, self.context.caught)
 
     def _transaction(self, statement: s.TransactionControl) -> Iterator[Result]:
         if statement.kind == "BEGIN":
@@ -295,7 +347,7 @@ class Interpreter:
     def execute(self, statement: s.Execute) -> Iterator[Result]:
         """EXEC of a procedure or a text; output parameters go into the batch's variables."""
         if statement.dynamic is not None:
-            yield from self.batch(str(self._text(statement.dynamic)), {})
+            yield from self.dynamic(str(self._text(statement.dynamic)), {})
             return
         arguments = [self._argument(argument) for argument in statement.arguments]
         outputs = {
@@ -303,6 +355,7 @@ class Interpreter:
             for i, a in enumerate(statement.arguments)
             if a.output and isinstance(a.value, nodes.Variable)
         }
+        self.context.error_number = 0
         for result in registry.run(self, statement.procedure, arguments):
             if isinstance(result, OutputParameters):
                 self._take_outputs(result, outputs, statement.status)
@@ -329,19 +382,6 @@ class Interpreter:
                     if known != kind
                     else values.of_python(value, kind)
                 )
-
-
-def _formatted(text: str, arguments: Sequence[object]) -> str:
-    """RAISERROR's %s and %d."""
-    rest = list(arguments)
-    parts = text.split("%")
-    shown = parts[0]
-    for part in parts[1:]:
-        if part[:1] in ("s", "d", "i", "u") and rest:
-            shown += str(rest.pop(0)) + part[1:]
-        else:
-            shown += "%" + part
-    return shown
 
 
 def _split(name: str) -> tuple[str, ...]:

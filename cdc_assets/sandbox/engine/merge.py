@@ -50,7 +50,6 @@ def merge(runner: StatementRunner, work: Work, statement: s.Merge) -> int:
     count = 0
     for number, action in enumerate(statement.actions, start=1):
         count += _apply(changer, work, table, action, number)
-    work.connection.execute(f"DROP TABLE {_CHOSEN}")
     return count
 
 
@@ -108,9 +107,7 @@ def _choose(
     old = [f"{bound.target}.{c.physical} AS o{c.id}" for c in table.columns]
     items = ", ".join([f"{rid} AS rid", f"CASE {' '.join(branches)} END AS action", *old, *cells])
     work.keep_keys()
-    work.connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE merged AS SELECT {items} FROM {bound.text}"
-    )
+    work.connection.stage("merged", f"SELECT {items} FROM {bound.text}")
     twice = work.connection.one(
         f"SELECT 1 FROM {_CHOSEN} WHERE rid IS NOT NULL AND action IS NOT NULL "
         "GROUP BY rid HAVING count(*) > 1 LIMIT 1"

@@ -156,7 +156,7 @@ def _execute_sql(call: Call) -> Iterator[Result]:
             parameters[name] = convert(argument.value, kinds[name])
             if argument.output:
                 raise errors.unsupported("An OUTPUT parameter of sp_executesql")
-    yield from call.interpreter.batch(text, parameters)
+    yield from call.interpreter.dynamic(text, parameters)
 
 
 def _declared(text: str) -> dict[str, SqlType]:

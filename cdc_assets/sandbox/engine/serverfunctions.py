@@ -209,7 +209,8 @@ def _error(field: Callable[[Context], Value]) -> Callable[[Context, Arguments], 
 
 def _xact_state(context: Context, arguments: Arguments) -> Value:
     del arguments
-    return values.integer(1 if context.transactions else 0, types.SMALLINT)
+    state = -1 if context.doomed else min(context.transactions, 1)
+    return values.integer(state, types.SMALLINT)
 
 
 def _identity(context: Context, arguments: Arguments) -> Value:
@@ -262,7 +263,7 @@ _PLAIN: dict[str, Callable[[Context, Arguments], Value]] = {
     "ERROR_NUMBER": _error(lambda c: values.integer(c.caught[-1].number if c.caught else None)),
     "ERROR_SEVERITY": _error(lambda c: values.integer(c.caught[-1].severity if c.caught else None)),
     "ERROR_STATE": _error(lambda c: values.integer(c.caught[-1].state if c.caught else None)),
-    "ERROR_LINE": _error(lambda c: values.integer(1 if c.caught else None)),
+    "ERROR_LINE": _error(lambda c: values.integer(c.caught[-1].line if c.caught else None)),
     "ERROR_PROCEDURE": _error(lambda c: values.sysname(None)),
     "ERROR_MESSAGE": _error(lambda c: values.nvarchar(c.caught[-1].text if c.caught else None)),
 }

@@ -10,23 +10,21 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from cdc_assets.sandbox.engine import faults
+from cdc_assets.sandbox.engine import failures, faults
 from cdc_assets.sandbox.engine.context import Context, Options
 from cdc_assets.sandbox.engine.interpreter import Interpreter
 from cdc_assets.sandbox.engine.procedures import arguments_of, parameter_value
 from cdc_assets.sandbox.engine.resolver import Resolver
 from cdc_assets.sandbox.engine.translate import translate
-from cdc_assets.sandbox.engine.work import Work
+from cdc_assets.sandbox.engine.work import Savepoint, Work
 from cdc_assets.sandbox.language.selects import QueryBinder
 from cdc_assets.sandbox.language.sources import Bound
-from cdc_assets.sandbox.results import Parameter, Result, SqlError
+from cdc_assets.sandbox.results import Failed, Parameter, Result, SqlError
 
 if TYPE_CHECKING:
     from cdc_assets.sandbox.engine.backend import Engine
 
 BATCH_ROWS = 65_536
-# Failed conversions end the whole transaction in SQL Server too.
-_DOOMING = frozenset({241, 242, 245, 8114})
 _SNAPSHOT_LEVELS = frozenset({"SNAPSHOT", "REPEATABLE READ", "SERIALIZABLE"})
 
 
@@ -44,6 +42,7 @@ class EngineSession:
         self._home = home
         self._reader: pa.RecordBatchReader | None = None
         self._cancelled = threading.Event()
+        self._cut: SqlError | None = None
         self._interpreter = Interpreter(self)
 
     @property
@@ -71,20 +70,30 @@ class EngineSession:
         )
 
     def translated(self, run: Callable[[], Iterator[Result]]) -> Iterator[Result]:
-        """Results with DuckDB's errors turned into SQL Server's; one ends the transaction."""
+        """Results with DuckDB's errors turned into SQL Server's, to the batch's end."""
         try:
             yield from run()
+        except failures.Abort as abort:
+            if self.context.doomed:
+                self.abandon()
+            raise abort.error from abort.error.__cause__
         except duckdb.Error as error:
             raise self.failed(error) from error
         finally:
             self.close_reader()
+        if self.context.doomed:
+            self.abandon()
+            yield Failed(failures.left_uncommittable())
 
     def failed(self, error: duckdb.Error) -> SqlError:
-        """The SQL Server error for it; DuckDB has ended the transaction, so it is over here too."""
+        """The SQL Server error for it; DuckDB's transaction, which it ended, is begun anew."""
         self.close_reader()
         if self.work is not None:
-            self._end_work()
-            self.context.transactions = 0
+            try:
+                self.work.undo()
+            except SqlError as worse:
+                self.abandon()
+                return worse
         return translate(error)
 
     def begin(self) -> None:
@@ -97,6 +106,8 @@ class EngineSession:
             raise SqlError(
                 3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION."
             )
+        if self.context.doomed:
+            raise failures.uncommittable()
         self.context.transactions -= 1
         if not self.context.transactions:
             self.close_reader()
@@ -114,15 +125,19 @@ class EngineSession:
         """Roll everything back, if there is anything."""
         self.close_reader()
         self.context.transactions = 0
+        self.context.doomed = False
         self._end_work()
 
     def _end_work(self) -> None:
         if self.work is not None:
             self.work.rollback()
-            for name in self.work.temporary:
-                self.context.temporary.pop(name, None)
+            self._forget_temporary(self.work.temporary)
         self.work = None
         self.context.changed_catalog = None
+
+    def _forget_temporary(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.context.temporary.pop(name, None)
 
     def reset(self) -> None:
         """The state after login."""
@@ -149,23 +164,28 @@ class EngineSession:
     def writing(self) -> Iterator[Work]:
         """The transaction a change runs in: the open one, or one of its own.
 
-        An error of the change's checks leaves an open transaction as it was; the checks all run
-        before anything is written.
+        An error leaves an open transaction as it was before the change; what else it does, the
+        statement's outcome says.
         """
         self.close_reader()
+        if self.context.doomed:
+            raise failures.uncommittable()
         own = not self.context.transactions
         if own and self.context.options.implicit_transactions:
             self.begin()
             own = False
         work = self.begin_work()
+        point = work.savepoint()
         try:
             yield work
-        except SqlError as error:
+        except (SqlError, duckdb.Error) as error:
             if own:
                 self._end_work()
-            elif self.context.options.xact_abort or error.number in _DOOMING:
-                self.abandon()
-            raise
+                raise
+            self._undo(work, point, broken=not isinstance(error, SqlError))
+            if isinstance(error, SqlError):
+                raise
+            raise translate(error) from error
         except BaseException:
             self.abandon()
             raise
@@ -173,10 +193,25 @@ class EngineSession:
         if own:
             self.finish_work()
 
+    def _undo(self, work: Work, point: Savepoint, *, broken: bool) -> None:
+        made = work.temporary[point.temporary :]
+        try:
+            work.undo(point, broken=broken)
+        except SqlError:
+            self.abandon()
+            raise
+        self._forget_temporary(made)
+        self.context.changed_catalog = work.current
+
     def begin_work(self) -> Work:
         """The DuckDB transaction, begun if none is open."""
         if self.work is None or not self.work.open:
-            self.work = Work(self.context.store, self.context.connection)
+            self.work = Work(
+                self.context.store,
+                self.context.connection,
+                several=bool(self.context.transactions),
+                fixed=self.context.options.isolation in _SNAPSHOT_LEVELS,
+            )
         self.context.changed_catalog = self.work.current
         return self.work
 
@@ -226,6 +261,7 @@ class EngineSession:
         seen; all other reads keep to the rows of their beginning (row versioning).
         """
         later = self.before_read(objects, streams=True)
+        self._cut = None
         reader = self._open(bound.sql)
         self.reading = objects
         self.engine.counters.statement(self.context.login.name, objects)
@@ -247,14 +283,23 @@ class EngineSession:
                 count += batch.num_rows
                 yield batch
             self.context.row_count = count
-        except duckdb.Error as error:
-            raise self.failed(error) from error
-        except (pa.ArrowException, OSError) as error:
+        except SqlError as error:
+            self._cut = error
+            raise
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
             if isinstance(error, ConnectionError):
                 raise
-            raise self.failed(duckdb.Error(str(error))) from error
+            plain = error if isinstance(error, duckdb.Error) else duckdb.Error(str(error))
+            self._cut = self.failed(plain)
+            raise self._cut from error
         finally:
             self.close_reader()
+
+    def end_of_rows(self) -> None:
+        """Raise the error that ended the last result set; whoever sent its rows has seen it."""
+        cut, self._cut = self._cut, None
+        if cut is not None:
+            raise cut
 
     # --- planted faults ------------------------------------------------------------------------
 
@@ -278,8 +323,7 @@ class EngineSession:
         self.engine.faults.give_back(left)
 
     def deadlocked(self) -> SqlError:
-        """A deadlock's victim loses its transaction."""
-        self.abandon()
+        """A deadlock's victim loses its transaction, as `failures` has it."""
         return faults.deadlock(self.context.process_id)
 
     def interject(self, fault: faults.Fault) -> None:

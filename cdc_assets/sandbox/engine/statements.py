@@ -25,7 +25,7 @@ from cdc_assets.sandbox.language.scope import Relation, RelationColumn, Scope, S
 from cdc_assets.sandbox.language.selects import QueryBinder
 from cdc_assets.sandbox.language.sources import Bound, Output
 from cdc_assets.sandbox.language.values import Value
-from cdc_assets.sandbox.results import Result, ResultSet, RowCount, SqlError
+from cdc_assets.sandbox.results import Failed, Result, ResultSet, RowCount, SqlError
 
 if TYPE_CHECKING:
     from cdc_assets.sandbox.engine.interpreter import Interpreter
@@ -60,6 +60,7 @@ class StatementRunner:
         objects = frozenset(binder.objects)
         scan = self._scans(body, objects)
         yield ResultSet(bound.columns, self.session.stream(bound, objects, scan=scan))
+        self.session.end_of_rows()
 
     def _scans(self, body: nodes.Node, objects: frozenset[int]) -> bool:
         """Whether a query passes a change table's rows on as it finds them."""
@@ -326,6 +327,8 @@ class StatementRunner:
         """INSERT … EXEC: every result set of the procedure, row by row."""
         collected: list[tuple[ResultSet, pa.Table]] = []
         for result in self.interpreter.execute(execute):
+            if isinstance(result, Failed):
+                raise result.error
             if isinstance(result, ResultSet):
                 collected.append((result, _collect(result)))
         total = 0

@@ -86,11 +86,9 @@ def create_temporary_from(session: EngineSession, name: str, bound: Bound) -> in
     _create(session, name, columns, ())
     items = ", ".join(f"x{c.id} AS {c.physical}" for c in columns)
     physical = session.context.temporary[name.lower()].physical
-    session.context.connection.execute(
-        f"CREATE TEMP TABLE {physical} AS SELECT {items} FROM ({bound.sql}) AS q"
-    )
-    row = session.context.connection.one(f"SELECT count(*) FROM {physical}")
-    return int(row[0]) if row else 0
+    count = session.context.connection.stage("stage", f"SELECT {items} FROM ({bound.sql}) AS q")
+    session.context.connection.execute(f"CREATE TEMP TABLE {physical} AS FROM temp.stage")
+    return count
 
 
 def _create(

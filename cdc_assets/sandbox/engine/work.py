@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
@@ -12,6 +14,7 @@ from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.catalog import Catalog
 from cdc_assets.sandbox.engine.clock import as_datetime
 from cdc_assets.sandbox.engine.duck import Connection
+from cdc_assets.sandbox.engine.journal import MAX_JOURNAL_BYTES, Journal
 from cdc_assets.sandbox.engine.lsns import to_bytes
 from cdc_assets.sandbox.engine.store import Store
 from cdc_assets.sandbox.engine.translate import conflict, translate
@@ -19,11 +22,27 @@ from cdc_assets.sandbox.language import collation
 from cdc_assets.sandbox.results import SqlError
 
 
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """What a transaction had done at one moment, to go back to."""
+
+    changes: int
+    catalog: Catalog | None
+    written: frozenset[int]
+    taken: int
+    sequence: dict[int, int]
+    commands: dict[int, int]
+    touched: dict[int, frozenset[int]]
+    temporary: int
+
+
 class Work:
     """One open DuckDB transaction on a session's connection."""
 
-    def __init__(self, store: Store, connection: Connection) -> None:
-        """Begin it."""
+    def __init__(
+        self, store: Store, connection: Connection, *, several: bool = False, fixed: bool = False
+    ) -> None:
+        """Begin it; `several` statements need a journal, `fixed` is a snapshot for all of them."""
         self.store = store
         self.connection = connection
         self.id = store.new_transaction_id()
@@ -40,8 +59,11 @@ class Work:
         self.open = True
         self.temporary: list[str] = []
         """Temporary tables made inside it: a rollback takes them back."""
+        self._fixed = fixed
+        self._journal = Journal(connection) if several else None
         # DuckDB takes the snapshot at the first read, so never before `_seen` was noted.
-        connection.execute("BEGIN")
+        connection.control("BEGIN")
+        connection.recorder = self._journal
 
     @property
     def current(self) -> Catalog:
@@ -81,6 +103,69 @@ class Work:
             self._commands[instance.table] = command
             self._touched[instance.database].add(instance.table)
 
+    # --- after an error ------------------------------------------------------------------------
+
+    def savepoint(self) -> Savepoint:
+        """What is done so far."""
+        self.keep_keys()
+        return Savepoint(
+            len(self._journal) if self._journal is not None else 0,
+            self.catalog,
+            frozenset(self.written),
+            len(self._taken),
+            dict(self._sequence),
+            dict(self._commands),
+            {database: frozenset(tables) for database, tables in self._touched.items()},
+            len(self.temporary),
+        )
+
+    def undo(self, point: Savepoint | None = None, *, broken: bool = True) -> None:
+        """Go back to a savepoint (None: to where it is), also where DuckDB broke off.
+
+        Raises Msg 3960 where somebody else committed to what was changed here, and 40515 for a
+        transaction too large to be kept; then everything is rolled back.
+        """
+        journal = self._journal
+        count = point.changes if point is not None else len(journal or ())
+        if broken or journal is None or len(journal) > count or journal.overflowed:
+            self._begin_anew(journal, count)
+        if point is None:
+            return
+        self.catalog = point.catalog
+        self.written = set(point.written)
+        self._lazy_keys.clear()
+        del self._taken[point.taken :], self.temporary[point.temporary :]
+        self._sequence = defaultdict(int, point.sequence)
+        self._commands = defaultdict(int, point.commands)
+        touched = {database: set(tables) for database, tables in point.touched.items()}
+        self._touched = defaultdict(set, touched)
+
+    def _begin_anew(self, journal: Journal | None, count: int) -> None:
+        # Nobody commits in between, so the row ids that the journal names stay what they are.
+        with self.store.commit_lock:
+            with suppress(duckdb.Error):
+                self.connection.control("ROLLBACK")
+            self.open = False
+            self.connection.recorder = None
+            if journal is None or journal.overflowed:
+                raise SqlError(
+                    40515,
+                    "The transaction is rolled back: outliving an error after changes of more than "
+                    f"{MAX_JOURNAL_BYTES >> 20} MB is not supported by the sandbox.",
+                )
+            seen = self.store.serials
+            tables = set(seen) if self._fixed else self.written
+            if any(seen[t] != self._seen.get(t, 0) for t in tables):
+                raise conflict()
+            self._seen = dict(seen)
+            self.connection.control("BEGIN")
+            self.open = True
+            try:
+                journal.repeat(count)
+            except duckdb.Error as error:
+                self.rollback()
+                raise translate(error) from error
+
     # --- the end -------------------------------------------------------------------------------
 
     def commit(self) -> set[int]:
@@ -93,7 +178,7 @@ class Work:
                 self._check_capture()
                 self._check_keys()
                 changed = self._write_commits()
-                self.connection.execute("COMMIT")
+                self.connection.control("COMMIT")
             except duckdb.Error as error:
                 self.rollback()
                 raise translate(error) from error
@@ -101,6 +186,7 @@ class Work:
                 self.rollback()
                 raise
             self.open = False
+            self.connection.recorder = None
             for table in self.written:
                 self.store.serials[table] += 1
             self._publish()
@@ -167,10 +253,9 @@ class Work:
         if not self.open:
             return
         self.open = False
-        try:
-            self.connection.execute("ROLLBACK")
-        except duckdb.Error:
-            return  # DuckDB had ended it already
+        self.connection.recorder = None
+        with suppress(duckdb.Error):  # DuckDB may have ended it already
+            self.connection.control("ROLLBACK")
 
 
 def key_items(table: e.Table, key: e.Key, prefix: str) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from bisect import bisect_left
+from functools import cached_property, lru_cache
 
 from cdc_assets.sandbox.language import errors, nodes
 from cdc_assets.sandbox.language import statements as s
@@ -31,6 +32,10 @@ def parse_expression(text: str) -> nodes.Node:
 class StatementParser(ChangeParser):
     """Reads statements."""
 
+    @cached_property
+    def _line_ends(self) -> list[int]:
+        return [place for place, letter in enumerate(self.text) if letter == "\n"]
+
     def batch(self) -> tuple[s.Statement, ...]:
         """Every statement up to the end of the text."""
         found = []
@@ -44,7 +49,14 @@ class StatementParser(ChangeParser):
         return self.token.kind != t.END
 
     def statement(self) -> s.Statement:
-        """One statement."""
+        """One statement, with its line."""
+        line = bisect_left(self._line_ends, self.token.start) + 1
+        statement = self._statement()
+        # Not a field: two statements that differ in their lines alone are the same statement.
+        object.__setattr__(statement, "line", line)
+        return statement
+
+    def _statement(self) -> s.Statement:
         first = not self.index
         upper = self.token.upper if self.token.kind == t.WORD else ""
         reader = {

@@ -12,9 +12,10 @@ Name = tuple[str, ...]
 
 
 class Statement:
-    """Anything that can stand in a batch."""
+    """Anything that can stand in a batch; the parser notes on which line it begins."""
 
-    __slots__ = ()
+    __slots__ = ("line",)
+    line: int
 
 
 # --- queries and changes -----------------------------------------------------------------------

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from cdc_assets.sandbox.results import (
     DatabaseChanged,
+    Failed,
     Message,
     OutputParameters,
     Parameter,
@@ -58,6 +59,7 @@ class ResponseWriter:
         self._hooks = hooks
         self._pending: _Done | None = None
         self._failed = False
+        self._cut = False
         self._status = 0
         self._outputs: list[tuple[str, SqlType, object]] = []
 
@@ -122,17 +124,21 @@ class ResponseWriter:
         if isinstance(result, OutputParameters):
             self._write_outputs(result, token)
             return
+        if isinstance(result, Failed):
+            self._fail(result.error, token)
+            return
         self._flush_done(more=True)
+        self._failed = False
         if isinstance(result, RowCount):
             counted = result.rows is not None
             status = DoneStatus.COUNT if counted else DoneStatus.FINAL
             command = Command.INSERT if counted else Command.NONE
             self._pending = _Done(token, status, command, result.rows or 0)
             return
-        rows = self._write_rows(result)
-        self._pending = _Done(token, DoneStatus.COUNT, Command.SELECT, rows)
+        self._pending = _Done(token, DoneStatus.COUNT, Command.SELECT, self._write_rows(result))
 
     def _write_rows(self, result: ResultSet) -> int:
+        """Write a result set; where its rows end in an error, the engine tells what follows."""
         total = 0
         self._write(tokens.column_metadata(result.columns))
         try:
@@ -142,6 +148,8 @@ class ResponseWriter:
                     self._write(chunk.data)
                     total += chunk.rows
                     self._hooks.rows_sent(chunk.rows, result.columns)
+        except SqlError:
+            self._cut = True
         finally:
             _close(result.batches)
         return total
@@ -157,6 +165,9 @@ class ResponseWriter:
         self._pending = _Done(DoneToken.DONE_PROCEDURE, DoneStatus.FINAL, Command.PROCEDURE)
 
     def _fail(self, problem: Exception, token: DoneToken) -> None:
+        if self._cut:
+            # One DONE for the rows and their error: an early one would call the rows complete.
+            self._pending = None
         self._flush_done(more=True)
         if isinstance(problem, SqlError):
             shown = problem
@@ -171,6 +182,7 @@ class ResponseWriter:
 
     def _flush_done(self, *, more: bool) -> None:
         pending, self._pending = self._pending, None
+        self._cut = False
         if pending is None:
             if more:
                 return

@@ -85,7 +85,8 @@ def column_metadata(columns: Sequence[ResultColumn]) -> bytes:
 
 def error(problem: SqlError) -> bytes:
     """ERROR."""
-    return _message(0xAA, problem.number, problem.state, problem.severity, problem.text)
+    body = (problem.number, problem.state, problem.severity, problem.text)
+    return _message(0xAA, *body, line=problem.line or 1)
 
 
 def info(message: Message) -> bytes:
@@ -153,11 +154,13 @@ def _user_type(sql_type: SqlType) -> int:
     return ROWVERSION_USER_TYPE if sql_type.name in ("rowversion", "timestamp") else 0
 
 
-def _message(token: int, number: int, state: int, severity: int, text: str) -> bytes:
+def _message(
+    token: int, number: int, state: int, severity: int, text: str, *, line: int = 1
+) -> bytes:
     # SQL Server cuts messages at this length too; the token could carry no more than 64 KiB.
     body = struct.pack("<iBB", number, state & 0xFF, severity & 0xFF)
     body += long_text(text[:_MAX_MESSAGE_CHARACTERS]) + short_text(SERVER_NAME)
-    return _sized(token, body + short_text("") + struct.pack("<i", 1))
+    return _sized(token, body + short_text("") + struct.pack("<i", line))
 
 
 def _sized(token: int, body: bytes) -> bytes:

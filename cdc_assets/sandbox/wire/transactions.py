@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 
-from cdc_assets.sandbox.results import Session, SqlError
+from cdc_assets.sandbox.results import Failed, Session, SqlError
 from cdc_assets.sandbox.wire import tokens
 from cdc_assets.sandbox.wire.requests import TransactionCall, TransactionRequest
 from cdc_assets.sandbox.wire.tokens import Change, Command, DoneStatus, DoneToken
@@ -77,8 +77,9 @@ class TransactionManager:
     def _begin(self, isolation: int) -> bytes:
         if isolation in _ISOLATION:
             text = f"SET TRANSACTION ISOLATION LEVEL {_ISOLATION[isolation]}"
-            for _ in self._session.execute(text):
-                pass
+            for result in self._session.execute(text):
+                if isinstance(result, Failed):
+                    raise result.error
         self._session.begin()
         self._descriptor = next(_descriptors).to_bytes(8, "little")
         new = b"\x08" + self._descriptor

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from cdc_assets.sandbox.engine.backend import ADMINISTRATOR, READER, Engine
 from cdc_assets.sandbox.engine.session import EngineSession
-from cdc_assets.sandbox.results import ResultSet
+from cdc_assets.sandbox.results import Failed, ResultSet
 from cdc_assets.sandbox.workload import tables
 
 
 def run(session: EngineSession, text: str) -> None:
-    """Run a batch for its effect."""
+    """Run a batch for its effect; raises the first error of any of its statements."""
     for result in session.execute(text):
+        if isinstance(result, Failed):
+            raise result.error
         if isinstance(result, ResultSet):
             for _ in result.batches:
                 pass

@@ -16,6 +16,7 @@ import pytest
 from cdc_assets.sandbox.results import (
     MAX_LENGTH,
     DatabaseChanged,
+    Failed,
     Message,
     OutputParameters,
     Parameter,
@@ -38,6 +39,16 @@ INT = SqlType("int")
 def one(value: int) -> ResultSet:
     batch = pa.record_batch([pa.array([value], pa.int32())], names=["n"])
     return ResultSet((ResultColumn("n", INT),), iter([batch]))
+
+
+def failing(values: Sequence[int], error: SqlError) -> ResultSet:
+    """Rows that end in an error."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([pa.array(values, pa.int32())], names=["n"])
+        raise error
+
+    return ResultSet((ResultColumn("n", INT),), batches())
 
 
 @pytest.mark.parametrize(
@@ -177,11 +188,8 @@ def test_error_numbers_become_sqlstates(
 
 
 def test_an_error_after_rows(backend: CannedBackend, server: TdsServer) -> None:
-    def batches() -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch([pa.array(range(10_000), pa.int32())], names=["n"])
-        raise SqlError(1205, "deadlocked")
-
-    backend.results_of("q", lambda: [ResultSet((ResultColumn("n", INT),), batches())])
+    error = SqlError(1205, "deadlocked")
+    backend.results_of("q", lambda: [failing(range(10_000), error), Failed(error)])
     with pytest.raises(arrow_odbc.Error, match=r"40001.*1205.*deadlocked"):
         read(odbc(server), "q")
 
@@ -259,3 +267,37 @@ def test_odbc_transactions(backend: CannedBackend, server: TdsServer) -> None:
     connection.rollback()
     log = [entry for entry in backend.sessions[0].log if entry != "begin"]
     assert log == ["q", "commit", "q", "rollback"]
+
+
+def test_errors_of_single_statements_come_between_the_results(
+    backend: CannedBackend, server: TdsServer
+) -> None:
+    duplicate = SqlError(2627, "Violation of PRIMARY KEY constraint.", 14)
+    duplicate.line = 3
+    ended = Message(3621, "The statement has been terminated.", 0, 0)
+    backend.results_of("batch", lambda: [one(1), Failed(duplicate), ended, RowCount(2), one(3)])
+    with tds(server) as connection, connection.cursor() as cursor:
+        cursor.execute("batch")
+        assert cursor.fetchall() == [(1,)]
+        with pytest.raises(pytds.IntegrityError) as caught:
+            cursor.nextset()
+        assert (caught.value.number, caught.value.line) == (2627, 3)
+        found = []
+        while cursor.nextset():
+            found.append(cursor.fetchall() if cursor.description else cursor.rowcount)
+        assert found[-1] == [(3,)]
+
+
+def test_rows_that_end_in_an_error_never_look_complete(
+    backend: CannedBackend, server: TdsServer
+) -> None:
+    error = SqlError(8134, "Divide by zero error encountered.")
+    backend.results_of("cut", lambda: [failing([1, 2], error), Failed(error), one(3)])
+    with pytest.raises(arrow_odbc.Error, match="Divide by zero"):
+        read(odbc(server), "cut")
+    backend.results_of("caught", lambda: [failing([1, 2], error), one(3)])
+    with tds(server) as connection, connection.cursor() as cursor:
+        cursor.execute("caught")
+        assert cursor.fetchall() == [(1,), (2,)]
+        assert cursor.nextset()
+        assert cursor.fetchall() == [(3,)]
