@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 
 from cdc_assets.sandbox.engine import entries as e
@@ -98,6 +99,12 @@ class Context:
                 14,
             )
         return found
+
+    def within(self, qualifier: str) -> Context:
+        """This context in the database of a qualified name; raises Msg 911 or 916."""
+        if not qualifier:
+            return self
+        return dataclasses.replace(self, database=self.find_database(qualifier).name)
 
     def find_table(self, parts: tuple[str, ...]) -> e.Table | None:
         """A stored table by its one to three part name."""

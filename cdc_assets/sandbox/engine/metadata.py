@@ -50,21 +50,30 @@ def _object_id(context: Context, arguments: Arguments) -> Value:
     return values.integer(table.id if table else None)
 
 
-def _by_id(context: Context, value: Value, name: Callable[[e.Table], str]) -> Value:
-    """A function of an object id, as a lookup among the visible tables."""
-    viewer = Viewer(context.catalog, context.access, context.current)
+def _by_id(context: Context, arguments: Arguments, name: Callable[[e.Table], str]) -> Value:
+    """A function of an object id [and a database's], as a lookup among the visible tables."""
+    database: e.Database | None = context.current
+    if len(arguments) > 1:
+        wanted = arguments[1]
+        if not wanted.is_constant:
+            raise errors.unsupported("A database id that is no constant")
+        known = context.catalog.databases.values()
+        database = next((d for d in known if d.id == wanted.constant), None)
+    if database is None or not context.access.may_enter(database.id):
+        return values.null(types.SYSNAME)
+    viewer = Viewer(context.catalog, context.access, database)
     branches = " ".join(f"WHEN {t.id} THEN {values.quote(name(t))}" for t in viewer.tables)
     if not branches:
         return values.null(types.SYSNAME)
-    return Value(f"CASE {value.sql} {branches} END", types.SYSNAME)
+    return Value(f"CASE {arguments[0].sql} {branches} END", types.SYSNAME)
 
 
 def _object_name(context: Context, arguments: Arguments) -> Value:
-    return _by_id(context, arguments[0], lambda t: t.name)
+    return _by_id(context, arguments, lambda t: t.name)
 
 
 def _object_schema(context: Context, arguments: Arguments) -> Value:
-    return _by_id(context, arguments[0], lambda t: t.schema)
+    return _by_id(context, arguments, lambda t: t.schema)
 
 
 def _schema_name(context: Context, arguments: Arguments) -> Value:

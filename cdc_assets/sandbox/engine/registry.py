@@ -30,7 +30,7 @@ _SYSTEM = {
 def run(
     interpreter: Interpreter, name: tuple[str, ...], arguments: Sequence[Argument]
 ) -> Iterator[Result]:
-    """Run a procedure; raises Msg 2812 for an unknown one."""
+    """Run a procedure, in another database where the name says so; raises Msg 2812, 911 or 916."""
     *qualifier, last = (part.lower() for part in name)
     schema = qualifier[-1] if qualifier else ""
     found = None
@@ -40,8 +40,15 @@ def run(
         found = _SYSTEM.get(last)
     if found is None:
         raise errors.unknown_procedure(".".join(name))
-    for result in found(Call(interpreter, last, arguments)):
-        yield result
-        if isinstance(result, OutputParameters):
-            return
-    yield OutputParameters(0)
+    context = interpreter.context
+    home = context.database
+    if len(qualifier) == 2 and qualifier[0]:
+        context.database = context.find_database(qualifier[0]).name
+    try:
+        for result in found(Call(interpreter, last, arguments)):
+            yield result
+            if isinstance(result, OutputParameters):
+                return
+        yield OutputParameters(0)
+    finally:
+        context.database = home

@@ -114,7 +114,8 @@ class Resolver:
 
     def function_relation(self, name: tuple[str, ...], arguments: Sequence[Value]) -> Relation:
         """A table-valued function; raises Msg 208."""
-        found = cdcfunctions.changes_relation(self.context, name, arguments)
+        context = self.context.within(name[-3]) if len(name) == 3 else self.context
+        found = cdcfunctions.changes_relation(context, name[-2:], arguments)
         if found is None:
             raise errors.invalid_object(".".join(name))
         return found
@@ -169,12 +170,13 @@ class Resolver:
     # --- functions -----------------------------------------------------------------------------
 
     def function(self, name: tuple[str, ...], arguments: Sequence[Value]) -> Value | None:
-        """A function that needs the server's state, or None."""
-        upper = ".".join(name).upper()
-        found = cdcfunctions.scalar(self.context, upper, arguments)
+        """A function that needs the server's state, or None; raises Msg 911 or 916."""
+        context = self.context.within(name[-3]) if len(name) == 3 else self.context
+        upper = ".".join(name[-2:]).upper()
+        found = cdcfunctions.scalar(context, upper, arguments)
         if found is not None:
             return found
-        return serverfunctions.scalar(self.context, upper, arguments)
+        return serverfunctions.scalar(context, upper, arguments)
 
     def zone(self, name: str) -> str:
         """The IANA name of a Windows time zone; raises Msg 9820."""

@@ -46,7 +46,12 @@ class CallBinder(ExpressionBinder):
         if name in DATE_FUNCTIONS:
             return self._date(name, node, scope)
         arguments = [self.value(argument, scope) for argument in node.arguments]
-        value = scalar(name, arguments)
+        if len(node.name) == 3:
+            # [database].sys.function: the environment knows the databases.
+            found = self.environment.function(node.name, arguments)
+            if found is not None:
+                return found
+        value = scalar(".".join(node.name[-2:]).upper(), arguments)
         if value is not None:
             constants = arguments and all(a.is_constant for a in arguments)
             return fold(value, arguments[0]) if constants and name not in _VOLATILE else value

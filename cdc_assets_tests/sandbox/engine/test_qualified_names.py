@@ -1,0 +1,80 @@
+"""[database].schema.name for functions, views and procedures, from another database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from cdc_assets_tests.sandbox.harness import Client, captured, max_lsn
+
+
+@pytest.fixture(scope="module")
+def elsewhere(shared: Client) -> Iterator[Client]:
+    """A session in an empty database beside `shop`, which has a captured table."""
+    shared.run(
+        "CREATE TABLE dbo.a (id int NOT NULL CONSTRAINT pk_a PRIMARY KEY)",
+        "EXEC sys.sp_cdc_enable_db",
+    )
+    captured(shared, "a")
+    shared.run("INSERT dbo.a VALUES (1)", "CREATE DATABASE beside")
+    client = Client(
+        shared.engine,
+        shared.engine.login("sa", shared.engine.passwords["sa"], "beside", "tests"),
+    )
+    yield client
+    client.session.close()
+
+
+def test_a_function_answers_for_the_named_database(shared: Client, elsewhere: Client) -> None:
+    newest = max_lsn(shared)
+    assert newest is not None
+    shown = "SELECT CONVERT(varchar(22), {}, 1)"
+    assert elsewhere.value(shown.format("[shop].sys.fn_cdc_get_max_lsn()")) == newest
+    assert elsewhere.value(shown.format("sys.fn_cdc_get_max_lsn()")) is None
+    low = elsewhere.value(shown.format("shop.sys.fn_cdc_get_min_lsn('dbo_a')"))
+    assert low == shared.value(shown.format("sys.fn_cdc_get_min_lsn('dbo_a')"))
+    step = "shop.sys.fn_cdc_increment_lsn(shop.sys.fn_cdc_get_max_lsn())"
+    assert int(elsewhere.value(shown.format(step)), 16) == int(newest, 16) + 1
+    assert elsewhere.value(
+        "SELECT [shop].sys.fn_cdc_map_lsn_to_time([shop].sys.fn_cdc_get_max_lsn())"
+    )
+
+
+def test_changes_come_from_the_named_database(elsewhere: Client) -> None:
+    rows = elsewhere.rows(
+        "SELECT id FROM [shop].cdc.[fn_cdc_get_all_changes_dbo_a]("
+        "shop.sys.fn_cdc_get_min_lsn('dbo_a'), shop.sys.fn_cdc_get_max_lsn(), N'all update old')"
+    )
+    assert rows == [(1,)]
+
+
+def test_an_unknown_database_is_named(elsewhere: Client) -> None:
+    for text in (
+        "SELECT nowhere.sys.fn_cdc_get_max_lsn()",
+        "SELECT nowhere.sys.fn_cdc_increment_lsn(0x00)",
+        "EXEC nowhere.sys.sp_tables",
+    ):
+        assert elsewhere.error(text).number == 911, text
+
+
+def test_an_unknown_function_stays_unknown(elsewhere: Client) -> None:
+    assert elsewhere.error("SELECT shop.sys.fn_nothing()").number == 4121
+
+
+def test_a_procedure_runs_in_the_named_database(elsewhere: Client) -> None:
+    rows = elsewhere.rows("EXEC [shop].sys.sp_cdc_help_change_data_capture")
+    assert [row[:2] for row in rows] == [("dbo", "a")]
+    assert elsewhere.rows("EXEC shop..sp_pkeys N'a'") == [("shop", "dbo", "a", "id", 1, "pk_a")]
+    assert elsewhere.value("SELECT DB_NAME()") == "beside"
+    assert elsewhere.error("EXEC shop.sys.sp_cdc_disable_table N'dbo', N'no', N'all'").number
+    assert elsewhere.value("SELECT DB_NAME()") == "beside"
+
+
+def test_the_names_of_another_databases_objects(elsewhere: Client) -> None:
+    rows = elsewhere.rows(
+        "SELECT OBJECT_SCHEMA_NAME(source_object_id, DB_ID('shop')),"
+        " OBJECT_NAME(source_object_id, DB_ID('shop')), OBJECT_NAME(source_object_id, DB_ID('no')),"
+        " OBJECT_NAME(source_object_id) FROM shop.cdc.change_tables"
+    )
+    assert rows == [("dbo", "a", None, None)]
