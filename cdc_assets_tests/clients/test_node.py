@@ -1,0 +1,32 @@
+"""tedious, the driver for Node.js, against the server of the tests."""
+
+import shutil
+
+import pytest
+
+from cdc_assets_tests.clients.expectation import normal, wanted
+from cdc_assets_tests.clients.stacks import CHECKS, CLIENTS, Outcomes, Place, build, build_folder
+from cdc_assets_tests.source import Server
+
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.sqlserver,
+    pytest.mark.skipif(
+        not (shutil.which("node") and shutil.which("npm")),
+        reason="Node.js is missing: no `node` or no `npm`",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def outcomes(server: Server) -> Outcomes:
+    folder = build_folder("node")
+    # npm installs beside package.json, so into a copy.
+    shutil.copytree(CLIENTS / "node", folder, dirs_exist_ok=True)
+    build(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
+    return Outcomes.of(["node", str(folder / "main.js")], Place.prepare(server))
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_tedious(outcomes: Outcomes, check: str) -> None:
+    assert normal(check, outcomes.got(check)) == wanted(check)
