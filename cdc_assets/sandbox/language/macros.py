@@ -27,7 +27,8 @@ MACROS: dict[str, str] = {
     "x[7:8], x[5:6], x[3:4], x[1:2])",
     "utf16_length(x)": "CASE WHEN strlen(x) = length(x) THEN length(x) ELSE length(x) + "
     "length(regexp_replace(x, '[^\\x{10000}-\\x{10FFFF}]', '', 'g')) END",
-    "cut(x, n)": "CASE WHEN strlen(x) = length(x) OR utf16_length(x) = length(x) THEN left(x, n) "
+    "cut(x, n)": "CASE WHEN x IS NULL THEN NULL "
+    "WHEN strlen(x) = length(x) OR utf16_length(x) = length(x) THEN left(x, n) "
     "WHEN utf16_length(x) <= n THEN x ELSE "
     + raising(40515, "Cutting a string with surrogate pairs is not supported by the sandbox.")
     + " END",

@@ -112,3 +112,12 @@ def test_hostile_names_and_values(engine_server: Server, db: Client) -> None:
         assert db.value("SELECT OBJECT_NAME(OBJECT_ID(@P1))", f"dbo.{quoted}") == name
         db.run(f"DROP TABLE {quoted}")
     assert db.error(f"SELECT 1 AS [{'x' * 129}]").number == 103
+
+
+def test_null_is_null_whatever_its_length(db: Client) -> None:
+    kinds = ("char(9)", "varchar(9)", "varchar(max)", "nchar(9)", "nvarchar(9)", "nvarchar(max)")
+    columns = ", ".join(f"c{place} {kind} NULL" for place, kind in enumerate(kinds))
+    db.run(f"CREATE TABLE nothing (id int, {columns})", "INSERT nothing (id) VALUES (1)")
+    for place in range(len(kinds)):
+        for target in ("char(4)", "varchar(4)", "nchar(4)", "nvarchar(4)", "nvarchar(max)"):
+            assert db.value(f"SELECT CAST(c{place} AS {target}) FROM nothing") is None, target
