@@ -21,7 +21,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def outcomes(server: Server) -> Outcomes:
     folder = build_folder("node")
-    # npm installs beside package.json, so into a copy; `installed` is the lock file of what is there.
+    # npm installs beside package.json, so into a copy; `installed` is the lock file of that.
     lock, installed = CLIENTS / "node" / "package-lock.json", folder / "installed.json"
     shutil.copytree(lock.parent, folder, dirs_exist_ok=True)
     if not installed.exists() or installed.read_bytes() != lock.read_bytes():
