@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import pyarrow as pa
 
@@ -62,6 +62,21 @@ class ResultColumn:
     nullable: bool = True
 
 
+Command = Literal[
+    "",
+    "SELECT",
+    "SELECT INTO",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "MERGE",
+    "BEGIN",
+    "COMMIT",
+    "ROLLBACK",
+]
+"""The statement a result is of, where drivers tell them apart by it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ResultSet:
     """Rows, streamed; `batches` is consumed once, and may raise `SqlError` in the middle.
@@ -72,6 +87,7 @@ class ResultSet:
 
     columns: tuple[ResultColumn, ...]
     batches: Iterator[pa.RecordBatch]
+    command: Command = "SELECT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +95,16 @@ class RowCount:
     """A statement without rows; `rows` is None where SQL Server counts nothing (DDL, SET)."""
 
     rows: int | None
+    command: Command = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionChange:
+    """A session's outermost transaction began or ended; drivers keep its number."""
+
+    kind: Literal["begin", "commit", "rollback"]
+    number: int
+    """Unique in its process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +191,7 @@ class Session(Protocol):
         """Run a procedure by name, as an RPC does."""
         ...
 
-    def begin(self) -> None:
+    def begin(self, name: str | None = None) -> None:
         """Begin a transaction (transaction manager request 5)."""
         ...
 
@@ -173,11 +199,22 @@ class Session(Protocol):
         """Commit it (7). Raises `SqlError` 3902 without one."""
         ...
 
-    def rollback(self) -> None:
-        """Roll it back (8). Raises `SqlError` 3903 without one."""
+    def rollback(self, name: str | None = None) -> None:
+        """Roll it back (8), or to the savepoint of that name.
+
+        Raises `SqlError` 3903 without a transaction.
+        """
         ...
 
-    def reset(self) -> None:
+    def save(self, name: str) -> None:
+        """Set a savepoint (9). Raises `SqlError` 628 without a transaction."""
+        ...
+
+    def transaction_changes(self) -> Sequence[TransactionChange]:
+        """What began and ended since the last call, however it came about."""
+        ...
+
+    def reset(self, *, keep_transaction: bool = False) -> None:
         """Return to the state after login (packet status RESETCONNECTION)."""
         ...
 

@@ -10,6 +10,7 @@ from cdc_assets.sandbox.engine.access import Access
 from cdc_assets.sandbox.engine.catalog import Catalog
 from cdc_assets.sandbox.engine.duck import Connection
 from cdc_assets.sandbox.engine.store import Store
+from cdc_assets.sandbox.engine.transaction import OpenTransaction
 from cdc_assets.sandbox.language.values import Value
 from cdc_assets.sandbox.results import DEFAULT_COLLATION, SqlError
 
@@ -52,15 +53,19 @@ class Context:
     temporary: dict[str, e.TableVariable] = field(default_factory=dict)
     changed_catalog: Catalog | None = None
     now_utc: int = 0
-    transactions: int = 0
-    """@@TRANCOUNT."""
     doomed: bool = False
     """XACT_STATE() is -1: the open transaction can only be read in and rolled back."""
+    transaction: OpenTransaction = field(default_factory=OpenTransaction)
     row_count: int = 0
     error_number: int = 0
     last_identity: int | None = None
     caught: list[SqlError] = field(default_factory=list)
     """The errors whose CATCH blocks run, innermost last."""
+
+    @property
+    def transactions(self) -> int:
+        """@@TRANCOUNT."""
+        return self.transaction.count
 
     @property
     def catalog(self) -> Catalog:

@@ -83,6 +83,15 @@ def uncommittable() -> SqlError:
     )
 
 
+def no_way_back() -> SqlError:
+    """Msg 3931: a doomed transaction was asked to go back to a savepoint."""
+    return SqlError(
+        3931,
+        "The current transaction cannot be committed and cannot be rolled back to a savepoint. "
+        "Roll back the entire transaction.",
+    )
+
+
 def left_uncommittable() -> SqlError:
     """Msg 3998: a batch ended with a doomed transaction open."""
     return SqlError(

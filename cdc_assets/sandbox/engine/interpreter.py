@@ -279,13 +279,20 @@ class Interpreter:
         yield messages.raised(statement.kind, arguments, self.context.caught)
 
     def _transaction(self, statement: s.TransactionControl) -> Iterator[Result]:
+        name = statement.name
+        if name is not None and name.startswith("@"):
+            name = str(self._text(nodes.Variable(name)))
+        if statement.kind == "SAVE":
+            self.session.save(name or "")
+            yield RowCount(None)
+            return
         if statement.kind == "BEGIN":
-            self.session.begin()
+            self.session.begin(name)
         elif statement.kind == "COMMIT":
             self.session.commit()
         else:
-            self.session.rollback()
-        yield RowCount(None)
+            self.session.rollback(name)
+        yield RowCount(None, statement.kind)
 
     def _wait(self, statement: s.WaitFor) -> Iterator[Result]:
         text = str(self._text(statement.delay))

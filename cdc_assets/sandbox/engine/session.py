@@ -19,7 +19,13 @@ from cdc_assets.sandbox.engine.translate import translate
 from cdc_assets.sandbox.engine.work import Savepoint, Work
 from cdc_assets.sandbox.language.selects import QueryBinder
 from cdc_assets.sandbox.language.sources import Bound
-from cdc_assets.sandbox.results import Failed, Parameter, Result, SqlError
+from cdc_assets.sandbox.results import (
+    Failed,
+    Parameter,
+    Result,
+    SqlError,
+    TransactionChange,
+)
 
 if TYPE_CHECKING:
     from cdc_assets.sandbox.engine.backend import Engine
@@ -96,9 +102,9 @@ class EngineSession:
                 return worse
         return translate(error)
 
-    def begin(self) -> None:
+    def begin(self, name: str | None = None) -> None:
         """Begin a transaction."""
-        self.context.transactions += 1
+        self.context.transaction.begin(name)
 
     def commit(self) -> None:
         """Commit; nested ones only count down. Raises Msg 3902 without one."""
@@ -108,25 +114,54 @@ class EngineSession:
             )
         if self.context.doomed:
             raise failures.uncommittable()
-        self.context.transactions -= 1
-        if not self.context.transactions:
-            self.close_reader()
+        if self.context.transactions > 1:
+            self.context.transaction.count -= 1
+            return
+        self.close_reader()
+        try:
             self.finish_work()
+        except BaseException:
+            self.context.transaction.end("rollback")
+            raise
+        self.context.transaction.end("commit")
 
-    def rollback(self) -> None:
-        """Roll everything back. Raises Msg 3903 without a transaction."""
+    def rollback(self, name: str | None = None) -> None:
+        """Roll everything back, or to a savepoint. Raises Msg 3903 without a transaction."""
         if not self.context.transactions:
             raise SqlError(
                 3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."
             )
-        self.abandon()
+        if name is None or self.context.transaction.is_outermost(name):
+            self.abandon()
+            return
+        if self.context.doomed:
+            raise failures.no_way_back()
+        point = self.context.transaction.return_to(name)
+        self.close_reader()
+        if point is None or self.work is None:
+            self._end_work()  # nothing was begun when it was set
+        else:
+            self._undo(self.work, point, broken=False)
+
+    def save(self, name: str) -> None:
+        """Set a savepoint. Raises Msg 628 without a transaction."""
+        if self.context.doomed:
+            raise failures.uncommittable()
+        self.close_reader()
+        # Beginning DuckDB's transaction for it would fix what is read from here on.
+        point = self.work.savepoint() if self.work is not None and self.work.open else None
+        self.context.transaction.save(name, point)
+
+    def transaction_changes(self) -> Sequence[TransactionChange]:
+        """What began and ended since the last call."""
+        return self.context.transaction.take_changes()
 
     def abandon(self) -> None:
         """Roll everything back, if there is anything."""
         self.close_reader()
-        self.context.transactions = 0
         self.context.doomed = False
         self._end_work()
+        self.context.transaction.end("rollback")
 
     def _end_work(self) -> None:
         if self.work is not None:
@@ -139,9 +174,11 @@ class EngineSession:
         for name in names:
             self.context.temporary.pop(name, None)
 
-    def reset(self) -> None:
+    def reset(self, *, keep_transaction: bool = False) -> None:
         """The state after login."""
-        self.abandon()
+        if not keep_transaction:
+            self.abandon()
+        self.close_reader()
         self._drop_temporary()
         self.context.options = Options()
         self.context.variables = {}
@@ -215,6 +252,11 @@ class EngineSession:
         self.context.changed_catalog = self.work.current
         return self.work
 
+    def begin_temporary(self, name: str) -> None:
+        """Before a change of #t: a rollback takes it back, unlike that of a table variable."""
+        if name.startswith("#") and self.context.transactions:
+            self.begin_work()
+
     def finish_work(self) -> None:
         """Commit the DuckDB transaction, and capture if capture is due with each commit."""
         work, self.work = self.work, None
@@ -224,7 +266,7 @@ class EngineSession:
         try:
             changed = work.commit()
         except SqlError:
-            self.context.transactions = 0
+            self.context.transaction.end("rollback")
             raise
         for database in changed:
             self.engine.capture.committed(database)

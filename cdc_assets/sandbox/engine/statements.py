@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from cdc_assets.sandbox.language.scope import Relation, RelationColumn, Scope, S
 from cdc_assets.sandbox.language.selects import QueryBinder
 from cdc_assets.sandbox.language.sources import Bound, Output
 from cdc_assets.sandbox.language.values import Value
-from cdc_assets.sandbox.results import Failed, Result, ResultSet, RowCount, SqlError
+from cdc_assets.sandbox.results import Command, Failed, Result, ResultSet, RowCount, SqlError
 
 if TYPE_CHECKING:
     from cdc_assets.sandbox.engine.interpreter import Interpreter
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
 
 Change = s.Insert | s.Update | s.Delete | s.Merge
 _PERMISSIONS = {s.Insert: "INSERT", s.Update: "UPDATE", s.Delete: "DELETE"}
+_COMMANDS: dict[type[s.Statement], Command] = {
+    s.Insert: "INSERT",
+    s.Update: "UPDATE",
+    s.Delete: "DELETE",
+    s.Merge: "MERGE",
+}
 
 
 class StatementRunner:
@@ -90,27 +97,29 @@ class StatementRunner:
             for item, kind, value in zip(body.items, kinds, rows[-1], strict=True):
                 self.context.variables[(item.assign or "").lower()] = values.of_python(value, kind)
         self.context.row_count = len(rows)
-        return self._counted(len(rows))
+        return self._counted(len(rows), "SELECT")
 
     def _select_into(self, bound: Bound, into: tuple[str, ...]) -> Iterator[Result]:
         if not into[-1].startswith("#"):
             raise errors.unsupported("SELECT … INTO a permanent table")
         count = create_temporary_from(self.session, into[-1], bound)
-        yield self._counted(count)
+        yield self._counted(count, "SELECT INTO")
 
     # --- changes -------------------------------------------------------------------------------
 
-    def _counted(self, count: int) -> RowCount:
+    def _counted(self, count: int, command: Command) -> RowCount:
         self.context.row_count = count
-        return RowCount(None if self.context.options.nocount else count)
+        return RowCount(None if self.context.options.nocount else count, command)
 
     def change(self, statement: Change) -> Iterator[Result]:
         """INSERT, UPDATE, DELETE or MERGE."""
+        command = _COMMANDS[type(statement)]
         if isinstance(statement, s.Insert) and isinstance(statement.source, s.Execute):
             yield self._insert_execute(statement, statement.source)
             return
         if statement.target[-1].startswith(("@", "#")):
-            yield self._counted(self._change_temporary(statement))
+            self.session.begin_temporary(statement.target[-1])
+            yield self._counted(self._change_temporary(statement), command)
             return
         with self.session.writing() as work:
             if isinstance(statement, s.Merge):
@@ -120,9 +129,9 @@ class StatementRunner:
                 applied, changer = self._change_table(work, statement)
                 count = applied.rows
                 output = self._output(statement, changer, applied)
-        if output is not None:
-            yield output
-        yield self._counted(count)
+        counted = self._counted(count, command)
+        # The rows of OUTPUT are the statement's one result, and count as what it changed.
+        yield counted if output is None else replace(output, command=command)
 
     def _change_table(
         self, work: Work, statement: s.Insert | s.Update | s.Delete
@@ -336,6 +345,7 @@ class StatementRunner:
             kinds = [column.type for column in result.columns]
             name = statement.target[-1]
             if name.startswith(("@", "#")):
+                self.session.begin_temporary(name)
                 binder = self.session.binder()
                 changer = self._temporary_changer(name, binder)
                 columns = changer.insert_columns(statement.columns, None)
@@ -347,7 +357,7 @@ class StatementRunner:
                 changer = self.changer(work, self.session.binder(), table)
                 columns = changer.insert_columns(statement.columns, None)
                 total += changer.insert_rows(columns, rows, kinds).rows
-        return self._counted(total)
+        return self._counted(total, "INSERT")
 
 
 def _collect(result: ResultSet) -> pa.Table:

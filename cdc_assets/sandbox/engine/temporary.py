@@ -60,6 +60,7 @@ class TemporaryWork(Work):
 
 def create_temporary(session: EngineSession, name: str, definition: s.TableDefinition) -> None:
     """DECLARE @t TABLE (…) or CREATE TABLE #t (…)."""
+    session.begin_temporary(name)
     columns = columns_of(session.binder(), definition.columns, session.context.collation)
     _create(session, name, columns, keys_of(name, columns, definition.keys))
     text = ", ".join(f"{c.physical} {types.physical(c.type)}" for c in columns)
@@ -83,6 +84,7 @@ def create_temporary_from(session: EngineSession, name: str, bound: Bound) -> in
         e.Column(i, output.name, output.value.type, output.value.nullable)
         for i, output in enumerate(bound.outputs, start=1)
     )
+    session.begin_temporary(name)
     _create(session, name, columns, ())
     items = ", ".join(f"x{c.id} AS {c.physical}" for c in columns)
     physical = session.context.temporary[name.lower()].physical

@@ -27,6 +27,8 @@ class ChangeParser(DefinitionParser):
     def insert(self) -> s.Insert:
         """INSERT."""
         self.expect("INSERT")
+        if self.accept("BULK"):
+            raise errors.unsupported("INSERT BULK")
         self.accept("INTO")
         target = self._target()
         columns = self.name_list() if self.at("(") and not self._holds_query() else ()

@@ -74,6 +74,7 @@ class StatementParser(ChangeParser):
             "BEGIN": self._begin,
             "COMMIT": self._end_transaction,
             "ROLLBACK": self._end_transaction,
+            "SAVE": self._savepoint,
             "EXEC": self.execute,
             "EXECUTE": self.execute,
             "PRINT": self._print,
@@ -237,6 +238,14 @@ class StatementParser(ChangeParser):
         else:
             self.accept("WORK")
         return s.TransactionControl("COMMIT" if kind == "COMMIT" else "ROLLBACK", name)
+
+    def _savepoint(self) -> s.Statement:
+        self.expect("SAVE")
+        self.expect("TRAN", "TRANSACTION")
+        name = self._transaction_name()
+        if name is None:
+            self.fail()
+        return s.TransactionControl("SAVE", name)
 
     def _print(self) -> s.Statement:
         self.expect("PRINT")

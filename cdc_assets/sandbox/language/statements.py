@@ -213,9 +213,9 @@ class Execute(Statement):
 
 @dataclass(frozen=True, slots=True)
 class TransactionControl(Statement):
-    """BEGIN, COMMIT or ROLLBACK TRANSACTION."""
+    """BEGIN, COMMIT, ROLLBACK or SAVE TRANSACTION; a name may be a variable's, with its @."""
 
-    kind: OneOf["BEGIN", "COMMIT", "ROLLBACK"]
+    kind: OneOf["BEGIN", "COMMIT", "ROLLBACK", "SAVE"]
     name: str | None = None
 
 

@@ -39,6 +39,7 @@ from cdc_assets.sandbox.wire.prelogin import (
     agree_on_encryption,
     parse_prelogin,
     prelogin_answer,
+    wants_mars,
 )
 from cdc_assets.sandbox.wire.requests import parse_batch, parse_calls, parse_transaction_call
 from cdc_assets.sandbox.wire.responses import ResponseHooks, ResponseWriter
@@ -51,6 +52,10 @@ _log = logging.getLogger(__name__)
 _TLS_HANDSHAKE = 0x16
 _RESET = PacketStatus.RESET_CONNECTION | PacketStatus.RESET_CONNECTION_KEEP_TRANSACTION
 _DECIMAL_DIGITS = 60
+_INCORRECT_STREAM = (
+    "The incoming tabular data stream (TDS) protocol stream is incorrect. The stream ended "
+    "unexpectedly."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +86,8 @@ class Connection:
         decimal.setcontext(decimal.Context(prec=_DECIMAL_DIGITS))
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._greet()
-            session = self._log_in()
+            login = parse_login(self._greet())
+            session = self._log_in(login)
             if session is not None:
                 self._incoming.admit()
                 self._serve(session)
@@ -104,26 +109,33 @@ class Connection:
         except OSError:
             return  # it is closed already
 
-    def _greet(self) -> None:
+    def _greet(self) -> bytes:
+        """Agree on encryption; what LOGIN7 then says."""
         strict = self._incoming.peek() == bytes([_TLS_HANDSHAKE])
         if strict:
             channel = TlsChannel(self._incoming, self._environment.tls_first)
             channel.handshake_directly()
             self._use(channel)
-        message = self._receive(PacketType.PRELOGIN, MAX_LOGIN_MESSAGE_BYTES)
-        encryption = agree_on_encryption(parse_prelogin(message.data))
+        message = receive_message(self._channel, MAX_LOGIN_MESSAGE_BYTES)
+        if message.type == PacketType.LOGIN7 and not strict:
+            return message.data  # TDS 7.0 has no PRELOGIN; that it is too old is said there
+        if message.type != PacketType.PRELOGIN:
+            raise ProtocolError(f"{message.type.name} where PRELOGIN was due")
+        options = parse_prelogin(message.data)
+        encryption = agree_on_encryption(options)
         if strict:
             encryption = Encryption.ON
-        self._writer.write(prelogin_answer(encryption))
+        self._writer.write(prelogin_answer(encryption, mars_wanted=wants_mars(options)))
         self._writer.end_message()
         if encryption == Encryption.ON and not strict:
             self._start_tls()
+        return self._receive(PacketType.LOGIN7).data
 
     def _start_tls(self) -> None:
         channel = TlsChannel(self._incoming, self._environment.tls_inside_packets)
         complete = False
         while not complete:
-            message = self._receive(PacketType.PRELOGIN, MAX_LOGIN_MESSAGE_BYTES)
+            message = self._receive(PacketType.PRELOGIN)
             complete, answer = channel.handshake(message.data)
             if answer:
                 self._writer.write(answer)
@@ -135,14 +147,13 @@ class Connection:
         self._writer = PacketWriter(channel, self._process_id)
         self._largest_packet = MAX_TLS_PACKET_BYTES
 
-    def _receive(self, expected: PacketType, limit: int) -> ClientMessage:
-        message = receive_message(self._channel, limit)
+    def _receive(self, expected: PacketType) -> ClientMessage:
+        message = receive_message(self._channel, MAX_LOGIN_MESSAGE_BYTES)
         if message.type != expected:
             raise ProtocolError(f"{message.type.name} where {expected.name} was due")
         return message
 
-    def _log_in(self) -> Session | None:
-        login = parse_login(self._receive(PacketType.LOGIN7, MAX_LOGIN_MESSAGE_BYTES).data)
+    def _log_in(self, login: Login) -> Session | None:
         try:
             check_supported(login)
             session = self._environment.backend.login(
@@ -168,7 +179,7 @@ class Connection:
         return session
 
     def _refuse(self, login: Login, problem: SqlError) -> None:
-        self._writer.write(login_refusal(problem, login.user))
+        self._writer.write(login_refusal(problem, login))
         self._writer.end_message()
 
     def _serve(self, session: Session) -> None:
@@ -224,10 +235,16 @@ class Conversation:
         with self._environment.watcher.watching(request):
             try:
                 if message.first_status & _RESET:
-                    self._reset()
+                    kept = PacketStatus.RESET_CONNECTION_KEEP_TRANSACTION
+                    self._reset(keep_transaction=bool(message.first_status & kept))
                 self._run(message, request)
             except SqlError as problem:
                 self._response(request).write_error(problem)
+            except ProtocolError:
+                # Its packets were in order, so that it can be told before the connection ends.
+                self._response(request).write_error(SqlError(4002, _INCORRECT_STREAM))
+                self._writer.end_message()
+                raise
         self._writer.end_message()
 
     def _run(self, message: ClientMessage, request: RunningRequest) -> None:
@@ -240,7 +257,7 @@ class Conversation:
             call = parse_transaction_call(message.data)
             self._writer.write(self._transactions.run(call))
         elif message.type == PacketType.BULK_LOAD:
-            raise SqlError(50000, "The sandbox does not know bulk load.")
+            raise SqlError(40515, "Bulk load is not supported by the sandbox.")
         else:
             raise ProtocolError(f"{message.type.name} after the login")
 
@@ -255,10 +272,11 @@ class Conversation:
         except SqlError as problem:
             self._response(request).write_error(problem, DoneToken.DONE_PROCEDURE)
 
-    def _reset(self) -> None:
-        self._session.reset()
+    def _reset(self, *, keep_transaction: bool) -> None:
+        self._session.reset(keep_transaction=keep_transaction)
         self._runner.forget()
-        self._transactions.forget()
+        for ended in self._session.transaction_changes():
+            self._writer.write(tokens.transaction_change(ended))
         self._writer.write(tokens.environment_change(Change.RESET, b"\x00", b"\x00"))
         if self._session.database != self._database:
             change = tokens.database_change(self._session.database, self._database)
@@ -274,9 +292,9 @@ class Conversation:
         def rows_sent(rows: int, columns: tuple[ResultColumn, ...]) -> None:
             self._environment.backend.rows_sent(self._session, rows, columns)
 
-        return ResponseWriter(
-            self._writer, ResponseHooks(interrupted, rows_sent, self._change_database)
-        )
+        changed = self._session.transaction_changes
+        hooks = ResponseHooks(interrupted, rows_sent, self._change_database, changed)
+        return ResponseWriter(self._writer, hooks)
 
     def _change_database(self, database: str) -> str:
         before, self._database = self._database, database

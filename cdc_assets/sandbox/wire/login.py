@@ -19,6 +19,7 @@ TDS_7_3 = 0x730B0003
 TDS_7_4 = 0x74000004
 TDS_8 = 0x08000000
 _OLDEST = 0x730A0003
+_TDS_7_2 = 0x72090002
 
 _FIXED_BYTES = 94
 _OFFSETS_AT = 36
@@ -140,14 +141,19 @@ def login_answer(login: Login, database: str, packet_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def login_refusal(problem: SqlError, user: str) -> bytes:
-    """The tokens of a refused login; 18456 follows any other error, as SQL Server does it."""
-    parts = [tokens.error(problem)]
+def login_refusal(problem: SqlError, login: Login) -> bytes:
+    """The tokens of a refused login, in its version's form.
+
+    18456 follows any other error, as SQL Server does it.
+    """
+    problems = [problem]
     if problem.number not in (_LOGIN_FAILED, 18452):
-        failed = SqlError(_LOGIN_FAILED, f"Login failed for user '{user}'.", severity=14)
-        parts.append(tokens.error(failed))
-    parts.append(tokens.done(tokens.DoneToken.DONE, tokens.DoneStatus.ERROR))
-    return b"".join(parts)
+        text = f"Login failed for user '{login.user}'."
+        problems.append(SqlError(_LOGIN_FAILED, text, severity=14))
+    if login.tds_version != TDS_8 and login.tds_version < _TDS_7_2:
+        return b"".join(map(tokens.old_error, problems)) + tokens.OLD_DONE_WITH_ERROR
+    done = tokens.done(tokens.DoneToken.DONE, tokens.DoneStatus.ERROR)
+    return b"".join(map(tokens.error, problems)) + done
 
 
 def _clear(raw: bytes) -> bytes:

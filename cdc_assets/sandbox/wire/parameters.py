@@ -52,19 +52,23 @@ _CHARACTER = {0xA7: "varchar", 0xAF: "char", 0xE7: "nvarchar", 0xEF: "nchar"}
 _BINARY = {0xA5: "varbinary", 0xAD: "binary"}
 _LOB = {0x22: "image", 0x23: "text", 0x63: "ntext"}
 _XML = 0xF1
+_TABLE = 0xF3
 
 Decoded = tuple[SqlType, object]
 
 
-def read_parameter(reader: ByteReader) -> Parameter | None:
+def read_parameter(reader: ByteReader, position: int) -> Parameter | None:
     """The next parameter of an RPC; None where the client asks for the default.
 
-    Raises `SqlError` 8009 for types the sandbox does not take, `ProtocolError` for bad bytes.
+    Raises `SqlError` 2715 for a table-valued one and 8009 for other types the sandbox does not
+    take, `ProtocolError` for bad bytes.
     """
     name = reader.short_text()
     status = reader.u8()
     if status & _ENCRYPTED:
         raise SqlError(33299, "The sandbox does not know Always Encrypted parameters.")
+    if reader.peek() == _TABLE:
+        raise _no_table_type(reader, position)
     sql_type, value = read_typed_value(reader, name)
     if status & _DEFAULT:
         return None
@@ -82,6 +86,15 @@ def read_typed_value(reader: ByteReader, name: str = "") -> Decoded:
         f'incorrect. Parameter "{name}": Data type 0x{token:02X} is unknown.'
     )
     raise SqlError(8009, text)
+
+
+def _no_table_type(reader: ByteReader, position: int) -> SqlError:
+    """Msg 2715: there is no CREATE TYPE here, so no table type of that name either."""
+    reader.u8()
+    name = ".".join(part for part in (reader.short_text() for _ in range(3)) if part)
+    return SqlError(
+        2715, f"Column, parameter, or variable #{position}: Cannot find data type {name}.", state=3
+    )
 
 
 def _read_null(_reader: ByteReader, _token: int) -> Decoded:

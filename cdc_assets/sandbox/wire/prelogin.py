@@ -45,14 +45,22 @@ def agree_on_encryption(options: dict[int, bytes]) -> Encryption:
     return Encryption.ON if wants else Encryption.NOT_SUPPORTED
 
 
-def prelogin_answer(encryption: Encryption) -> bytes:
+def wants_mars(options: dict[int, bytes]) -> bool:
+    """Whether the client would like several results at once, which the sandbox does not have."""
+    return options.get(_MARS, b"\x00") != b"\x00"
+
+
+def prelogin_answer(encryption: Encryption, *, mars_wanted: bool) -> bytes:
     """The server's PRELOGIN."""
+    # Told "off", msodbcsql ends the connection without a word where it had asked for MARS; told
+    # nothing, it does without, as every driver does.
+    mars = () if mars_wanted else ((_MARS, b"\x00"),)
     answers = (
         (_VERSION, PRODUCT_VERSION + b"\x00\x00"),
         (_ENCRYPTION, bytes([encryption])),
         (_INSTANCE, b"\x00"),
         (_THREAD, b""),
-        (_MARS, b"\x00"),
+        *mars,
     )
     head, body = b"", b""
     start = len(answers) * _OPTION.size + 1

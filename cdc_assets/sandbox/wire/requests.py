@@ -56,12 +56,16 @@ class TransactionRequest(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionCall:
-    """A transaction manager request; `begins` where the next transaction begins at once."""
+    """A transaction manager request; `begins` where the next transaction begins at once.
+
+    `name` is of what it ends or saves, `next_name` and `isolation` of what it begins.
+    """
 
     kind: TransactionRequest
     name: str = ""
     isolation: int = 0
     begins: bool = False
+    next_name: str = ""
 
 
 def parse_batch(data: bytes) -> str:
@@ -81,9 +85,9 @@ def parse_calls(data: bytes) -> Iterator[ProcedureCall]:
     while not reader.at_end():
         name = _procedure_name(reader)
         reader.u16()  # options: recompile, no metadata
-        parameters = []
+        parameters: list[Parameter] = []
         while not reader.at_end() and reader.peek() not in _SEPARATORS:
-            parameter = read_parameter(reader)
+            parameter = read_parameter(reader, len(parameters) + 1)
             if parameter is not None:
                 parameters.append(parameter)
             if len(parameters) > MAX_PARAMETERS:
@@ -107,12 +111,17 @@ def parse_transaction_call(data: bytes) -> TransactionCall:
     kind = TransactionRequest(number)
     if kind == TransactionRequest.BEGIN:
         isolation = reader.u8()
-        return TransactionCall(kind, _name(reader), isolation)
+        return TransactionCall(kind, isolation=isolation, next_name=_name(reader))
+    if kind == TransactionRequest.SAVE:
+        return TransactionCall(kind, _name(reader))
     if kind in (TransactionRequest.COMMIT, TransactionRequest.ROLLBACK):
         name = _name(reader)
         begins = not reader.at_end() and bool(reader.u8() & 1)
-        isolation = reader.u8() if begins else 0
-        return TransactionCall(kind, name, isolation, begins)
+        if not begins:
+            return TransactionCall(kind, name)
+        isolation = reader.u8()
+        next_name = "" if reader.at_end() else _name(reader)
+        return TransactionCall(kind, name, isolation, begins, next_name)
     return TransactionCall(kind)
 
 
@@ -122,7 +131,7 @@ def _procedure_name(reader: ByteReader) -> str:
         return reader.utf16(2 * length)
     number = reader.u16()
     if number not in _PROCEDURES:
-        raise ProtocolError(f"procedure number {number}")
+        raise SqlError(2812, f"Could not find stored procedure number {number}.", state=62)
     return _PROCEDURES[number]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cdc_assets.sandbox.results import (
@@ -19,6 +19,7 @@ from cdc_assets.sandbox.results import (
     RowCount,
     SqlError,
     SqlType,
+    TransactionChange,
 )
 from cdc_assets.sandbox.wire import tokens
 from cdc_assets.sandbox.wire.encode import encode_rows
@@ -29,6 +30,18 @@ from cdc_assets.sandbox.wire.values import encode_value
 
 _log = logging.getLogger(__name__)
 _INTERNAL_ERROR = 50000
+_COMMANDS: dict[str, Command] = {
+    "": Command.NONE,
+    "SELECT": Command.SELECT,
+    "SELECT INTO": Command.SELECT_INTO,
+    "INSERT": Command.INSERT,
+    "UPDATE": Command.UPDATE,
+    "DELETE": Command.DELETE,
+    "MERGE": Command.MERGE,
+    "BEGIN": Command.BEGIN,
+    "COMMIT": Command.COMMIT,
+    "ROLLBACK": Command.ROLLBACK,
+}
 
 
 @dataclass(slots=True)
@@ -49,6 +62,7 @@ class ResponseHooks:
     rows_sent: Callable[[int, tuple[ResultColumn, ...]], None]
     database_changed: Callable[[str], str]
     """Takes the new database, returns the one before."""
+    transaction_changes: Callable[[], Sequence[TransactionChange]]
 
 
 class ResponseWriter:
@@ -129,13 +143,18 @@ class ResponseWriter:
             return
         self._flush_done(more=True)
         self._failed = False
+        self._write_transaction_changes()
+        command = _COMMANDS[result.command]
         if isinstance(result, RowCount):
-            counted = result.rows is not None
-            status = DoneStatus.COUNT if counted else DoneStatus.FINAL
-            command = Command.INSERT if counted else Command.NONE
+            status = DoneStatus.FINAL if result.rows is None else DoneStatus.COUNT
             self._pending = _Done(token, status, command, result.rows or 0)
             return
-        self._pending = _Done(token, DoneStatus.COUNT, Command.SELECT, self._write_rows(result))
+        rows = self._write_rows(result)
+        self._pending = _Done(token, DoneStatus.COUNT, command, rows)
+
+    def _write_transaction_changes(self) -> None:
+        for change in self._hooks.transaction_changes():
+            self._write(tokens.transaction_change(change))
 
     def _write_rows(self, result: ResultSet) -> int:
         """Write a result set; where its rows end in an error, the engine tells what follows."""
@@ -169,6 +188,7 @@ class ResponseWriter:
             # One DONE for the rows and their error: an early one would call the rows complete.
             self._pending = None
         self._flush_done(more=True)
+        self._write_transaction_changes()
         if isinstance(problem, SqlError):
             shown = problem
         else:

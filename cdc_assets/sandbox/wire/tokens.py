@@ -6,7 +6,13 @@ import struct
 from collections.abc import Sequence
 from enum import IntEnum, IntFlag
 
-from cdc_assets.sandbox.results import Message, ResultColumn, SqlError, SqlType
+from cdc_assets.sandbox.results import (
+    Message,
+    ResultColumn,
+    SqlError,
+    SqlType,
+    TransactionChange,
+)
 from cdc_assets.sandbox.wire.errors import EncodingError
 from cdc_assets.sandbox.wire.type_info import ROWVERSION_USER_TYPE, is_lob, type_info
 
@@ -44,11 +50,15 @@ class Command(IntEnum):
 
     NONE = 0x00
     SELECT = 0xC1
+    SELECT_INTO = 0xC2
     INSERT = 0xC3
+    DELETE = 0xC4
+    UPDATE = 0xC5
     ROLLBACK = 0xD2
     BEGIN = 0xD4
     COMMIT = 0xD5
     PROCEDURE = 0xE0
+    MERGE = 0x117
 
 
 class Change(IntEnum):
@@ -89,6 +99,16 @@ def error(problem: SqlError) -> bytes:
     return _message(0xAA, *body, line=problem.line or 1)
 
 
+def old_error(problem: SqlError) -> bytes:
+    """ERROR as clients before TDS 7.2 read it."""
+    long = _message(0xAA, problem.number, problem.state, problem.severity, problem.text)
+    return _sized(0xAA, long[3:-2])  # two bytes of line number instead of four
+
+
+OLD_DONE_WITH_ERROR = struct.pack("<BHHI", DoneToken.DONE, DoneStatus.ERROR, Command.NONE, 0)
+"""DONE as clients before TDS 7.2 read it: four bytes of row count."""
+
+
 def info(message: Message) -> bytes:
     """INFO."""
     return _message(0xAB, message.number, message.state, message.severity, message.text)
@@ -104,6 +124,16 @@ def database_change(new: str, old: str) -> bytes:
     text = Message(5701, f"Changed database context to '{new}'.", state=2)
     change = environment_change(Change.DATABASE, short_text(new), short_text(old))
     return change + info(text)
+
+
+def transaction_change(change: TransactionChange) -> bytes:
+    """ENVCHANGE 8, 9 or 10: clients send the descriptor back in the headers of their requests."""
+    descriptor = b"\x08" + struct.pack("<Q", change.number)
+    if change.kind == "begin":
+        return environment_change(Change.BEGIN_TRANSACTION, descriptor, b"\x00")
+    committed = change.kind == "commit"
+    kind = Change.COMMIT_TRANSACTION if committed else Change.ROLLBACK_TRANSACTION
+    return environment_change(kind, b"\x00", descriptor)
 
 
 def login_acknowledgement(tds_version: int) -> bytes:

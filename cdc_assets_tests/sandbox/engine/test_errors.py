@@ -287,5 +287,5 @@ def test_a_deadlocks_victim_may_look_before_it_rolls_back(t: Client) -> None:
 
 def test_rows_counted_after_an_error(t: Client) -> None:
     found = t.outcome("UPDATE t SET n = 300; UPDATE t SET n = 1; SELECT @@ROWCOUNT")
-    assert [r for r in found if isinstance(r, RowCount)] == [RowCount(1)]
+    assert [r.rows for r in found if isinstance(r, RowCount)] == [1]
     assert not [r for r in found if isinstance(r, ResultSet)]

@@ -212,3 +212,60 @@ def test_attention_stops_a_statement(t: Client) -> None:
     stop.start()
     assert t.error(f"SELECT COUNT_BIG(*), MAX(v1.x * v2.x + v3.x) FROM {joined}").number == 0
     assert t.value("SELECT 1") == 1
+
+
+def test_savepoints(t: Client) -> None:
+    assert t.error("SAVE TRAN s").number == 628
+    t.run("BEGIN TRAN outermost; SAVE TRANSACTION s; INSERT t VALUES (2, 'b')")
+    assert t.error("ROLLBACK TRAN nothing").number == 6401
+    t.run("DECLARE @name varchar(9) = 's'; ROLLBACK TRAN @name")
+    assert t.value("SELECT @@TRANCOUNT") == 1
+    assert t.rows("SELECT id FROM t") == [(1,)]
+    t.run("INSERT t VALUES (3, 'c'); SAVE TRAN s; DELETE t; INSERT t VALUES (3, 'x')")
+    t.run("ROLLBACK TRAN s; UPDATE t SET v = 'z' WHERE id = 1; SAVE TRAN s; DELETE t")
+    t.run("ROLLBACK TRAN s; COMMIT")
+    assert t.rows("SELECT id, v FROM t ORDER BY id") == [(1, "z"), (3, "c")]
+    # Capture sees what was committed, and nothing of what was taken back.
+    found = t.rows("SELECT [__$operation], id, v FROM cdc.dbo_t_CT WHERE v <> 'a' OR id > 1")
+    assert sorted(found) == [(2, 3, "c"), (4, 1, "z")]
+
+
+def test_a_key_is_free_again_behind_a_savepoint(engine_server: Server, t: Client) -> None:
+    other = engine_server.client()
+    t.run("BEGIN TRAN; INSERT t VALUES (2, 'b'); SAVE TRAN s; INSERT t VALUES (3, 'c')")
+    t.run("ROLLBACK TRAN s")
+    other.run("INSERT t VALUES (4, 'd')")
+    t.run("INSERT t VALUES (5, 'e'); COMMIT")
+    assert t.rows("SELECT id FROM t ORDER BY id") == [(1,), (2,), (4,), (5,)]
+
+
+def test_a_doomed_transaction_has_no_way_back(t: Client) -> None:
+    text = (
+        "SET XACT_ABORT ON; BEGIN TRAN; SAVE TRAN s;"
+        " BEGIN TRY INSERT t VALUES (1, 'dup') END TRY BEGIN CATCH ROLLBACK TRAN s END CATCH"
+    )
+    assert t.error(text).number == 3931
+    assert t.value("SELECT @@TRANCOUNT") == 0
+    assert t.rows("SELECT id FROM t") == [(1,)]
+
+
+def test_a_later_savepoint_ends_with_the_earlier_one(t: Client) -> None:
+    t.run("BEGIN TRAN; SAVE TRAN a; SAVE TRAN b; ROLLBACK TRAN a")
+    assert t.error("ROLLBACK TRAN b").number == 6401
+    t.run("ROLLBACK TRAN a; ROLLBACK")
+    assert t.value("SELECT @@TRANCOUNT") == 0
+
+
+def test_the_name_of_the_outermost_transaction(t: Client) -> None:
+    t.run("BEGIN TRAN a; BEGIN TRAN b; INSERT t VALUES (2, 'b')")
+    assert t.error("ROLLBACK TRAN b").number == 6401
+    assert t.value("SELECT @@TRANCOUNT") == 2
+    t.run("ROLLBACK TRAN a")
+    assert t.rows("SELECT id FROM t") == [(1,)]
+
+
+def test_a_rollback_takes_back_what_a_temporary_table_got(t: Client) -> None:
+    t.run("CREATE TABLE #t (a int)", "INSERT #t VALUES (1)")
+    t.run("BEGIN TRAN; INSERT #t VALUES (2); CREATE TABLE #u (a int)", "ROLLBACK")
+    assert t.rows("SELECT a FROM #t") == [(1,)]
+    assert t.error("SELECT a FROM #u").number == 208

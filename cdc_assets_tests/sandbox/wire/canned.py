@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from cdc_assets.sandbox.results import (
     ResultSet,
     SqlError,
     SqlType,
+    TransactionChange,
 )
 
 USER = "reader"
@@ -27,6 +29,7 @@ class CannedSession:
         self.backend = backend
         self.database = database
         self.log: list[str] = []
+        self.changes: list[TransactionChange] = []
         self.parameters: list[tuple[Parameter, ...]] = []
         self.cancelled = threading.Event()
         self.closed = threading.Event()
@@ -46,17 +49,30 @@ class CannedSession:
             raise SqlError(2812, f"Could not find stored procedure '{procedure}'.", state=62)
         yield from answer(self, parameters)
 
-    def begin(self) -> None:
-        self.log.append("begin")
+    def begin(self, name: str | None = None) -> None:
+        self._changed("begin", name)
 
     def commit(self) -> None:
-        self.log.append("commit")
+        self._changed("commit")
 
-    def rollback(self) -> None:
-        self.log.append("rollback")
+    def rollback(self, name: str | None = None) -> None:
+        self._changed("rollback", name)
 
-    def reset(self) -> None:
-        self.log.append("reset")
+    def save(self, name: str) -> None:
+        self.log.append(f"save {name}")
+
+    def _changed(
+        self, kind: Literal["begin", "commit", "rollback"], name: str | None = None
+    ) -> None:
+        self.log.append(f"{kind} {name}" if name else kind)
+        self.changes.append(TransactionChange(kind, 7))
+
+    def transaction_changes(self) -> Sequence[TransactionChange]:
+        taken, self.changes = self.changes, []
+        return taken
+
+    def reset(self, *, keep_transaction: bool = False) -> None:
+        self.log.append("reset, transaction kept" if keep_transaction else "reset")
 
     def cancel(self) -> None:
         self.cancelled.set()

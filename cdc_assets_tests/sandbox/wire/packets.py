@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import struct
 import uuid
+from collections.abc import Iterator
 
 from cdc_assets_tests.sandbox.wire.canned import PASSWORD, USER
 
@@ -188,3 +189,22 @@ def framing(data: bytes) -> str:
         if status & 1:
             return "whole"
     return "waiting"
+
+
+def has_message(data: bytes | bytearray, position: int = 0) -> bool:
+    """Whether a whole message begins at a position."""
+    while len(data) - position >= 8:
+        _, status, size = struct.unpack_from(">BBH", data, position)
+        position += size
+        if status & 1:
+            return position <= len(data)
+    return False
+
+
+def payloads(data: bytes | bytearray) -> Iterator[bytes]:
+    """What packets carry."""
+    position = 0
+    while position < len(data):
+        (size,) = struct.unpack_from(">H", data, position + 2)
+        yield bytes(data[position + 8 : position + size])
+        position += size

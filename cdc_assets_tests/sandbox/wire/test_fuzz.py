@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import socket
 import ssl
-import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +18,7 @@ from cdc_assets.sandbox.results import SqlType
 from cdc_assets.sandbox.server import TdsServer
 from cdc_assets_tests.sandbox.wire import packets as p
 from cdc_assets_tests.sandbox.wire.canned import CannedBackend
-from cdc_assets_tests.sandbox.wire.clients import odbc, read
+from cdc_assets_tests.sandbox.wire.clients import RawClient, odbc, read
 from cdc_assets_tests.sandbox.wire.fuzz import Case, Fuzzer, Stage
 
 PACKETS = 10_000
@@ -40,74 +38,26 @@ def answered(backend: CannedBackend) -> CannedBackend:
     return backend
 
 
-class Client:
-    """A socket that knows when the server has answered."""
-
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=ANSWER_SECONDS)
-        self.received = bytearray()
-
-    def answer(self) -> bool:
-        """Read one message; False where the connection ended first. Raises TimeoutError."""
-        start = len(self.received)
-        while True:
-            if _has_message(self.received, start):
-                return True
-            if not self._more():
-                return False
-
-    def handshake(self) -> None:
-        """Agree on TLS, its flights inside packets."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        tls = context.wrap_bio(incoming, outgoing)
-        complete = False
-        while not complete:
-            with contextlib.suppress(ssl.SSLWantReadError):
-                tls.do_handshake()
-                complete = True
-            if flight := outgoing.read():
-                self.socket.sendall(p.message(p.PRELOGIN, flight, 4088))
-            if not complete:
-                self.received.clear()
-                assert self.answer()
-                incoming.write(b"".join(_payloads(self.received)))
-
-    def drain(self) -> None:
-        """Say that no more comes, and read to the end. Raises TimeoutError."""
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_WR)
-        while self._more():
-            pass
-
-    def _more(self) -> bool:
-        try:
-            piece = self.socket.recv(65_536)
-        except ConnectionError:
-            return False  # a reset is an end too: the server leaves what it did not read
-        self.received += piece
-        return bool(piece)
+def handshake(client: RawClient) -> None:
+    """Agree on TLS, its flights inside packets."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing)
+    complete = False
+    while not complete:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            tls.do_handshake()
+            complete = True
+        if flight := outgoing.read():
+            client.socket.sendall(p.message(p.PRELOGIN, flight, 4088))
+        if not complete:
+            client.received.clear()
+            assert client.answer()
+            incoming.write(b"".join(p.payloads(client.received)))
 
 
-def _has_message(data: bytearray, position: int) -> bool:
-    while len(data) - position >= 8:
-        _, status, size = struct.unpack_from(">BBH", data, position)
-        position += size
-        if status & 1:
-            return position <= len(data)
-    return False
-
-
-def _payloads(data: bytearray) -> Iterator[bytes]:
-    position = 0
-    while position < len(data):
-        (size,) = struct.unpack_from(">H", data, position + 2)
-        yield bytes(data[position + 8 : position + size])
-        position += size
-
-
-def reach(client: Client, stage: Stage) -> None:
+def reach(client: RawClient, stage: Stage) -> None:
     """Do as a good client does up to a stage."""
     if stage == Stage.CONNECTED:
         return
@@ -115,7 +65,7 @@ def reach(client: Client, stage: Stage) -> None:
     client.socket.sendall(p.packet(p.PRELOGIN, p.prelogin(1 if encrypted else 2)))
     assert client.answer()
     if stage == Stage.ENCRYPTED:
-        client.handshake()
+        handshake(client)
     if stage == Stage.LOGGED_IN:
         client.socket.sendall(p.packet(p.LOGIN7, p.login()))
         assert client.answer()
@@ -125,8 +75,7 @@ def reach(client: Client, stage: Stage) -> None:
 
 def play(port: int, case: Case) -> bytes:
     """Send a case and wait until the server has dealt with it; what it said."""
-    client = Client(port)
-    with client.socket:
+    with RawClient(port, ANSWER_SECONDS) as client:
         reach(client, case.stage)
         with contextlib.suppress(ConnectionError):
             client.socket.sendall(case.data)

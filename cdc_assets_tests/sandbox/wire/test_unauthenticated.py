@@ -16,8 +16,8 @@ from cdc_assets.sandbox.wire import channels
 from cdc_assets.sandbox.wire.limits import MAX_CONNECTIONS, MAX_LOGIN_BYTES, MAX_LOGIN_MESSAGE_BYTES
 from cdc_assets_tests.sandbox.wire import packets as p
 from cdc_assets_tests.sandbox.wire.canned import CannedBackend
-from cdc_assets_tests.sandbox.wire.clients import tds
-from cdc_assets_tests.sandbox.wire.test_fuzz import LOGIN_ACK, Client, wait_until
+from cdc_assets_tests.sandbox.wire.clients import RawClient, tds
+from cdc_assets_tests.sandbox.wire.test_fuzz import LOGIN_ACK, wait_until
 
 
 @pytest.fixture
@@ -121,13 +121,8 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 def said_to(port: int, login: bytes) -> bytes:
     """What the server says to a LOGIN7."""
-    client = Client(port)
-    with client.socket:
-        client.socket.sendall(p.packet(p.PRELOGIN, p.prelogin()))
-        assert client.answer()
-        client.socket.sendall(p.packet(p.LOGIN7, login))
-        client.answer()
-        return bytes(client.received)
+    with RawClient(port) as client:
+        return client.log_in(login)
 
 
 def test_only_the_right_password_of_a_real_login_gets_in(sandbox: Sandbox) -> None:
