@@ -221,7 +221,9 @@ def _offset(name: str, argument: Value, zone: Value) -> Value:
     if name == "SWITCHOFFSET":
         utc = f"({convert(value, target).sql}).ticks"
     else:
-        utc = f"({local_ticks(value)} - CAST({minutes} AS BIGINT) * 600000000)"
+        # A datetime counts 1/300 s, its datetimeoffset milliseconds.
+        local = convert(value, types.datetime2(scale))
+        utc = f"({local.sql} - CAST({minutes} AS BIGINT) * 600000000)"
     return value.derived(
         f"CASE WHEN {value.sql} IS NULL OR ({minutes}) IS NULL THEN NULL ELSE {{'ticks': "
         f"CAST({utc} AS BIGINT), 'offset_minutes': CAST({minutes} AS SMALLINT)}} END",

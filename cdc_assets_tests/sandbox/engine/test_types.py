@@ -326,3 +326,30 @@ def test_batches_have_bounded_size(shared: Client) -> None:
         sizes = [batch.num_rows for batch in result.batches]
         assert sum(sizes) == 30**4
         assert max(sizes) <= BATCH_ROWS
+
+
+def test_a_null_text_is_cut_to_null(shared: Client) -> None:
+    shared.run("CREATE TABLE cuts (a nvarchar(9) NULL)", "INSERT cuts VALUES (N'日本'), (NULL)")
+    try:
+        for target in ("nvarchar(5)", "varchar(5)", "nchar(3)"):
+            rows = shared.rows(f"SELECT CAST(a AS {target}) FROM cuts WHERE a IS NULL")
+            assert rows == [(None,)], target
+        assert shared.rows("SELECT LEFT(a, 1) FROM cuts") == [("日",), (None,)]
+    finally:
+        shared.run("DROP TABLE cuts")
+
+
+def test_an_offset_given_to_a_datetime_leaves_its_milliseconds(shared: Client) -> None:
+    shared.run("CREATE TABLE instants (a datetime NULL)")
+    try:
+        shared.run(
+            "INSERT instants VALUES ('2026-01-01T10:00:00.003'), ('2026-01-01T10:00:00.007')"
+        )
+        rows = shared.rows("SELECT TODATETIMEOFFSET(a, 60) FROM instants ORDER BY a")
+        assert [row[0]["ticks"] % 10_000_000 for row in rows] == [30_000, 70_000]
+        text = shared.value(
+            "SELECT CAST(TODATETIMEOFFSET(MAX(a), 60) AS varchar(40)) FROM instants"
+        )
+        assert text == "2026-01-01 10:00:00.007 +01:00"
+    finally:
+        shared.run("DROP TABLE instants")
