@@ -24,7 +24,7 @@ LOGIN_SECONDS_MAX = 20
 _CERTIFIED = "localhost"
 """The name in the sandbox's certificate."""
 _CA_VARIABLE = "SSL_CERT_FILE"
-_DATETIMEOFFSET = -155
+DATETIMEOFFSET = -155
 """SQL_SS_TIMESTAMPOFFSET of msodbcsql.h, which pyodbc leaves to its caller."""
 
 Row = Sequence[Any]
@@ -109,7 +109,7 @@ class Pyodbc:
             connection = pyodbc.connect(
                 text, autocommit=how.get("autocommit", True), timeout=LOGIN_SECONDS_MAX
             )
-        connection.add_output_converter(_DATETIMEOFFSET, _offset_text)
+        connection.add_output_converter(DATETIMEOFFSET, offset_text)
         return connection
 
     def seen(self, error: Exception) -> dict[str, Any]:
@@ -225,7 +225,7 @@ DRIVERS: tuple[Driver, ...] = (Pyodbc(), MssqlPython(), Pytds())
 # --- values ------------------------------------------------------------------------------------
 
 
-def _offset_text(raw: bytes) -> str:
+def offset_text(raw: bytes) -> str:
     """SQL_SS_TIMESTAMPOFFSET_STRUCT as canonical text; its fraction is in nanoseconds."""
     *clock, nanoseconds, hours, minutes = struct.unpack("<6hI2h", raw)
     year, month, day, hour, minute, second = clock
