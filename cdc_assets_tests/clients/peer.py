@@ -14,11 +14,12 @@ from cdc_assets_tests.source import Source
 # `make test ONLY=fast` installs no PySpark, and the peer imports it for its client already.
 pytest.importorskip("pyspark", reason="mssql-cdc-pyspark imports PySpark, which is not installed")
 
+import mssql_cdc
 from mssql_cdc.client import SqlCdcClient, make_client
 
 BACKENDS = ("arrow-odbc", "mssql-python")
 
-__all__ = ["BACKENDS", "SqlCdcClient", "connection_text", "peer_client"]
+__all__ = ["BACKENDS", "SqlCdcClient", "connection_text", "mssql_cdc", "peer_client"]
 
 
 def connection_text(source: Source, backend: str) -> str:
