@@ -120,7 +120,7 @@ def _capture_now(call: Call) -> Iterator[Result]:
     call.declare("@idle")
     call.session.close_reader()
     engine = call.session.engine
-    moved = engine.capture.step(call.context.current.id, idle=bool(call.number("@idle", 0)))
+    moved = engine.capture.catch_up(call.context.current.id, idle=bool(call.number("@idle", 0)))
     yield made.result((("commits", types.INT),), [(moved,)])
 
 

@@ -207,12 +207,25 @@ def drop_constraints(
             raise SqlError(3728, f"'{name}' is not a constraint.")
         used = any(i.index_name == key.name for i in work.current.instances_of(table.id))
         if used:
-            raise SqlError(
-                3752,
-                f"Cannot drop the index '{name}' because it is used by Change Data Capture.",
-            )
+            raise _used_by_capture(table, key)
         table = replace(table, keys=tuple(k for k in table.keys if k.id != key.id))
     work.catalog = work.current.put(work.connection, table)
+
+
+def _used_by_capture(table: e.Table, key: e.Key) -> SqlError:
+    """Msg 22979 for a constraint, 22983 for an index."""
+    if key.constraint:
+        return SqlError(
+            22979,
+            f"The unique index '{key.name}' on table '{table.name}' is used by Change Data "
+            "Capture. The constraint using this index cannot be dropped or disabled.",
+        )
+    return SqlError(
+        22983,
+        f"The unique index '{key.name}' on source table '{table.name}' is used by Change Data "
+        "Capture. To alter or drop the index, you must first disable Change Data Capture on the "
+        "table.",
+    )
 
 
 def record_ddl(work: Work, table: e.Table, statement: s.AlterTable) -> None:

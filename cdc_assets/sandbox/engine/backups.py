@@ -12,11 +12,6 @@ from cdc_assets.sandbox.engine.duck import Connection
 from cdc_assets.sandbox.engine.store import Store
 from cdc_assets.sandbox.results import SqlError
 
-CREATE = (
-    "CREATE SCHEMA IF NOT EXISTS backups",
-    "CREATE TABLE IF NOT EXISTS catalog.backups(id INTEGER, name VARCHAR, database INTEGER, "
-    "lsn VARCHAR)",
-)
 MAX_BACKUPS = 16
 """Backups that one store keeps; each is a copy of its database's rows."""
 
@@ -33,8 +28,6 @@ class _Copied:
 def backup(store: Store, database: e.Database, name: str) -> None:
     """Keep the database as it is now under a name, in the place of an earlier one of that name."""
     with store.transaction() as connection:
-        for statement in CREATE:
-            connection.execute(statement)
         known = connection.rows("SELECT id, name, database FROM catalog.backups")
         for number, other, owner in known:
             if (other, owner) == (name, database.id):
@@ -78,8 +71,6 @@ def restore(store: Store, database: e.Database, name: str) -> None:
 def _replace(store: Store, database: e.Database, name: str) -> tuple[Catalog, Lsn]:
     """The database's rows and entries out of the backup; the catalogue and the last LSN."""
     with store.transaction() as connection:
-        for statement in CREATE:
-            connection.execute(statement)
         found = connection.one(
             "SELECT id, lsn FROM catalog.backups WHERE name = ? AND database = ?",
             [name, database.id],
@@ -105,8 +96,6 @@ def _replace(store: Store, database: e.Database, name: str) -> tuple[Catalog, Ls
 
 def forget(connection: Connection, database: int) -> None:
     """Remove a dropped database's backups."""
-    for statement in CREATE:
-        connection.execute(statement)
     for (number,) in connection.rows(f"SELECT id FROM catalog.backups WHERE database = {database}"):
         _forget(connection, number)
 

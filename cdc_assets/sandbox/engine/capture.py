@@ -10,29 +10,39 @@ import duckdb
 
 from cdc_assets.lsn import Lsn
 from cdc_assets.sandbox.engine import entries as e
-from cdc_assets.sandbox.engine import lsns
+from cdc_assets.sandbox.engine import jobs, lsns
 from cdc_assets.sandbox.engine.duck import Connection
+from cdc_assets.sandbox.engine.jobs import CaptureJob
+from cdc_assets.sandbox.engine.scans import Scan
 from cdc_assets.sandbox.engine.store import Store
 from cdc_assets.sandbox.language.values import TICKS_PER_SECOND
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.05
+_IDLE_LOOK_SECONDS = 0.2
+"""How often a job that captures with each commit looks whether an idle entry is due."""
 FIRST_CAPTURED = 6
 """The change table's column id of the first captured column."""
 
 
 class Capture:
-    """The capture job of every database; `interval` 0 means a step with each commit."""
+    """The capture job of every database.
+
+    `interval_seconds` is the wait between steps of the jobs that have no @pollinginterval of their
+    own; 0 means a step with each commit.
+    """
 
     def __init__(
         self, store: Store, *, interval_seconds: float, idle_seconds: float = 300.0
     ) -> None:
         self.store = store
-        self.interval_seconds = interval_seconds
         self.idle_seconds = idle_seconds
+        self._interval = interval_seconds
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         self._due: dict[int, float] = {}
+        self._active: dict[int, CaptureJob] = {}
+        """The jobs as they were when they started: a change counts from the next start."""
 
     # --- the job -------------------------------------------------------------------------------
 
@@ -48,9 +58,35 @@ class Capture:
             self._thread.join()
             self._thread = None
 
+    @property
+    def interval_seconds(self) -> float:
+        """The wait of jobs that have none of their own."""
+        return self._interval
+
+    @interval_seconds.setter
+    def interval_seconds(self, seconds: float) -> None:
+        self._interval = seconds
+        self._due.clear()
+
+    def interval(self, database: int) -> float:
+        """Seconds between the steps of a database's job; 0: with each commit."""
+        own = self._job(database).pollinginterval
+        return self._interval if own is None else float(own)
+
+    def _job(self, database: int) -> CaptureJob:
+        if database not in self._active:
+            found = jobs.find(self.store.catalog, database, jobs.CAPTURE)
+            if not isinstance(found, CaptureJob):
+                return CaptureJob()
+            self._active[database] = found
+        return self._active[database]
+
     def running(self, database: int) -> bool:
-        """Whether the database's capture job runs."""
-        return self.store.catalog.setting(f"capture/{database}", "on") == "on"
+        """Whether the database's capture job exists and runs."""
+        catalog = self.store.catalog
+        if catalog.setting(f"capture/{database}", "on") != "on":
+            return False
+        return jobs.find(catalog, database, jobs.CAPTURE) is not None
 
     def switch(self, database: int, *, on: bool) -> None:
         """Start or stop the database's capture job; it stays so across restarts."""
@@ -58,12 +94,18 @@ class Capture:
             self.store.catalog = self.store.catalog.put(
                 connection, e.Setting(f"capture/{database}", "on" if on else "off")
             )
-        if on and not self.interval_seconds:
-            self.step(database)
+        self.forget(database)
+        if on and not self.interval(database):
+            self.catch_up(database)
+
+    def forget(self, database: int) -> None:
+        """The database's job has new parameters, or is gone."""
+        self._active.pop(database, None)
+        self._due.pop(database, None)
 
     def committed(self, database: int) -> None:
         """A commit of the database has changes: with interval 0 they are captured now."""
-        if not self.interval_seconds and self.running(database):
+        if self.running(database) and not self.interval(database):
             self._try(database)
 
     def _run(self) -> None:
@@ -72,56 +114,92 @@ class Capture:
                 if not database.cdc_enabled or not self.running(database.id):
                     continue
                 if time.monotonic() >= self._due.get(database.id, 0.0):
-                    self._due[database.id] = time.monotonic() + max(self.interval_seconds, 0.2)
+                    wait = self.interval(database.id) or _IDLE_LOOK_SECONDS
+                    self._due[database.id] = time.monotonic() + wait
                     self._try(database.id)
+                    if not self._job(database.id).continuous:
+                        self.switch(database.id, on=False)
 
     def _try(self, database: int) -> None:
         try:
             self.step(database)
-        except duckdb.Error:
+        except duckdb.Error as error:
             _log.exception("a capture step failed; the next one tries again")
+            self.store.scans.failed(database, self.store.clock.datetime(), str(error))
 
     # --- one step ------------------------------------------------------------------------------
 
+    def catch_up(self, database: int, *, idle: bool = False) -> int:
+        """Steps until every commit so far is moved; returns how many."""
+        moved = self.step(database, idle=idle)
+        total = moved
+        while moved:
+            moved = self.step(database)
+            total += moved
+        return total
+
     def step(self, database: int, *, idle: bool = False) -> int:
-        """Move every commit so far; returns how many. `idle` writes an idle entry at once."""
+        """Move commits, at most as many as the job moves at once; returns how many.
+
+        `idle` writes an idle entry at once where there are none.
+        """
         with self.store.commit_lock:
             mapping = self.store.catalog.mapping(database)
             if mapping is None:
                 return 0
             connection = self.store.connect()
             try:
-                pending = connection.rows(
-                    "SELECT instances FROM catalog.commits WHERE database = ?", [database]
-                )
-                if pending:
-                    touched = {int(n) for row in pending for n in row[0].split(",") if n}
-                    self._move(connection, database, mapping, touched)
-                elif idle or self._quiet(connection, mapping):
-                    self._idle_entry(connection, database, mapping)
-                return len(pending)
+                return self._step(connection, database, mapping, idle=idle)
             finally:
                 connection.close()
 
+    def _step(self, connection: Connection, database: int, mapping: e.Table, *, idle: bool) -> int:
+        job, started = self._job(database), self.store.clock.datetime()
+        pending = connection.rows(
+            "SELECT lsn, instances, ended FROM catalog.commits WHERE database = ? ORDER BY lsn "
+            "LIMIT ?",
+            [database, job.maxtrans * job.maxscans],
+        )
+        scan = Scan(0, started, started, len(pending), empty=int(not pending))
+        if pending:
+            touched = {int(n) for row in pending for n in row[1].split(",") if n}
+            scan.start_lsn, scan.end_lsn = bytes(pending[0][0]), bytes(pending[-1][0])
+            scan.last_commit = pending[-1][2]
+            scan.commands = self._move(connection, database, mapping, touched, scan.end_lsn)
+        elif idle or self._quiet(connection, mapping):
+            self._idle_entry(connection, database, mapping)
+        scan.end = self.store.clock.datetime()
+        self.store.scans.note(database, scan)
+        return len(pending)
+
     def _move(
-        self, connection: Connection, database: int, mapping: e.Table, touched: set[int]
-    ) -> None:
+        self,
+        connection: Connection,
+        database: int,
+        mapping: e.Table,
+        touched: set[int],
+        last: bytes,
+    ) -> int:
+        """Move the commits up to an LSN; how many change rows they have."""
+        count = 0
+        # A transaction over several databases has a commit in each: only its own counts here.
+        commits = f"database = {database} AND lsn <= unhex('{last.hex()}')"
+        moving = f"(SELECT * FROM catalog.commits WHERE {commits})"
         connection.execute("BEGIN")
         try:
             for instance in self.store.catalog.instances(database):
                 if instance.table in touched:
-                    move_changes(connection, instance)
+                    count += move_changes(connection, instance, moving)
             connection.execute(
                 f"INSERT INTO {mapping.physical} SELECT lsn, begun, ended, "
-                "unhex(format('{:020X}', tran)), lsn FROM catalog.commits WHERE database = ? "
-                "ORDER BY lsn",
-                [database],
+                f"unhex(format('{{:020X}}', tran)), lsn FROM {moving} AS c ORDER BY lsn"
             )
-            connection.execute("DELETE FROM catalog.commits WHERE database = ?", [database])
+            connection.execute(f"DELETE FROM catalog.commits WHERE {commits}")
             connection.execute("COMMIT")
         except BaseException:
             connection.execute("ROLLBACK")
             raise
+        return count
 
     def _quiet(self, connection: Connection, mapping: e.Table) -> bool:
         """Whether nothing was recorded for the idle time."""
@@ -141,8 +219,8 @@ class Capture:
         return position.lsn
 
 
-def move_changes(connection: Connection, instance: e.Instance) -> None:
-    """Move an instance's committed changes from its log into its change table, in order."""
+def move_changes(connection: Connection, instance: e.Instance, commits: str) -> int:
+    """Move an instance's changes of some commits into its change table, in order."""
     count = len(instance.columns)
     captured = ", ".join(f"l.c{FIRST_CAPTURED + i}" for i in range(count))
     last = f"c{FIRST_CAPTURED + count}"
@@ -151,12 +229,13 @@ def move_changes(connection: Connection, instance: e.Instance) -> None:
     )
     # A change's position: the file's 4 bytes, then 6 that count on from the last commit.
     position = "unhex(c.prefix || format('{:012X}', c.base + l.seq))"
-    connection.execute(
+    moved = connection.change(
         f"INSERT INTO data.t{instance.table} ({names}) "
         f"SELECT c.lsn, NULL, {position}, l.op, l.mask, {captured}, l.cmd "
-        f"FROM {instance.log} AS l JOIN catalog.commits AS c ON c.tran = l.tran "
+        f"FROM {instance.log} AS l JOIN {commits} AS c ON c.tran = l.tran "
         "ORDER BY c.lsn, l.cmd, l.seq, l.op"
     )
     connection.execute(
-        f"DELETE FROM {instance.log} WHERE tran IN (SELECT tran FROM catalog.commits)"
+        f"DELETE FROM {instance.log} WHERE tran IN (SELECT c.tran FROM {commits} AS c)"
     )
+    return moved

@@ -1,11 +1,11 @@
-"""sys.sp_cdc_*: enabling, describing, cleaning and stopping change data capture."""
+"""sys.sp_cdc_*: enabling and describing change data capture."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from cdc_assets.lsn import Lsn
-from cdc_assets.sandbox.engine import cleanup, enable, lsns
+from cdc_assets.sandbox.engine import enable, lsns
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine import rows as made
 from cdc_assets.sandbox.engine.cdcfunctions import LSN
@@ -13,7 +13,7 @@ from cdc_assets.sandbox.engine.duck import Row
 from cdc_assets.sandbox.engine.procedures import Call, Run
 from cdc_assets.sandbox.engine.viewrows import precision_of, scale_of
 from cdc_assets.sandbox.language import types
-from cdc_assets.sandbox.results import MAX_LENGTH, Result, SqlError
+from cdc_assets.sandbox.results import MAX_LENGTH, Message, Result, SqlError
 
 _LIST = types.nvarchar(MAX_LENGTH)
 _HELP: made.Described = (
@@ -58,7 +58,7 @@ _HISTORY: made.Described = (
 )
 
 
-def _database(call: Call) -> e.Database:
+def enabled_database(call: Call) -> e.Database:
     """The current database, which must be enabled; raises Msg 22901."""
     database = call.context.current
     if not database.cdc_enabled:
@@ -72,7 +72,8 @@ def _database(call: Call) -> e.Database:
     return database
 
 
-def _require_owner(call: Call) -> None:
+def require_owner(call: Call) -> None:
+    """Raise Msg 22904 unless the caller is db_owner."""
     if not call.context.access.owner(call.context.current.id):
         raise SqlError(
             22904,
@@ -90,7 +91,7 @@ def _read_query(call: Call, sql: str) -> list[Row]:
 
 
 def _visible(call: Call) -> list[e.Instance]:
-    database = _database(call)
+    database = enabled_database(call)
     return [
         i
         for i in call.context.catalog.instances(database.id)
@@ -104,7 +105,10 @@ def _source(call: Call, instance: e.Instance) -> e.Table:
 
 def _help(call: Call) -> Iterator[Result]:
     call.declare("@source_schema", "@source_name")
+    database = enabled_database(call)
     schema, name = call.text("@source_schema"), call.text("@source_name")
+    if schema is not None or name is not None:
+        _check_source(call, database, schema, name)
     starts: dict[int, bytes] = {
         row[0]: row[1]
         for row in _read_query(call, "SELECT instance, start_lsn FROM catalog.watermarks")
@@ -139,20 +143,37 @@ def _help(call: Call) -> Iterator[Result]:
     yield made.result(_HELP, rows)
 
 
+def _check_source(call: Call, database: e.Database, schema: str | None, name: str | None) -> None:
+    """A table to be described; raises Msg 22972, 22981 or 22985."""
+    if not schema or not name:
+        raise SqlError(
+            22972,
+            "When calling stored procedure [sys].sp_cdc_help_change_data capture, if either "
+            "@source_schema or @source_name is non-null and non-empty, the other parameter must "
+            "also be non-null and non-empty.",
+        )
+    table = call.context.catalog.table(database.id, schema, name)
+    if table is None or not call.context.access.sees(table):
+        raise _missing()
+    if not call.context.catalog.instances_of(table.id):
+        raise enable.not_tracked(schema, name)
+
+
+def _missing() -> SqlError:
+    return SqlError(22981, "Object does not exist or access is denied.")
+
+
 def _quoted_list(names: list[str]) -> str:
     return ", ".join(f"[{name.replace(']', ']]')}]" for name in names)
 
 
 def _instance(call: Call) -> e.Instance:
-    """The instance that @capture_instance names; raises Msg 22991."""
+    """The instance that @capture_instance names; raises Msg 22981."""
     name = call.required("@capture_instance")
-    database = _database(call)
+    database = enabled_database(call)
     found = call.context.catalog.instance(database.id, name)
     if found is None or not call.context.access.reads(database.id, found):
-        raise SqlError(
-            22981,
-            "Object does not exist or access is denied.",
-        )
+        raise _missing()
     return found
 
 
@@ -209,20 +230,52 @@ def _ddl_history(call: Call) -> Iterator[Result]:
 # --- enabling and disabling --------------------------------------------------------------------
 
 
+def _require_administrator(call: Call) -> None:
+    if not call.context.access.administrator:
+        raise SqlError(
+            22902,
+            "Caller is not authorized to initiate the requested action. Sysadmin privileges are "
+            "required.",
+        )
+
+
 def _enable_db(call: Call) -> Iterator[Result]:
     call.declare()
-    _require_owner(call)
+    _require_administrator(call)
+    database = call.context.current
+    if database.cdc_enabled:
+        yield Message(
+            22905,
+            f"Database '{database.name}' is already enabled for Change Data Capture. Ensure that "
+            "the correct database context is set, and retry the operation. To report on the "
+            "databases enabled for Change Data Capture, query the is_cdc_enabled column in the "
+            "sys.databases catalog view.",
+            10,
+        )
+        return
     with call.session.writing() as work:
-        enable.enable_database(work, call.context.current)
-    yield from ()
+        enable.enable_database(work, database)
 
 
 def _disable_db(call: Call) -> Iterator[Result]:
     call.declare()
-    _require_owner(call)
+    _require_administrator(call)
+    database = enabled_database(call)
     with call.session.writing() as work:
-        enable.disable_database(work, call.context.current)
+        enable.disable_database(work, database)
+    call.session.engine.capture.forget(database.id)
     yield from ()
+
+
+def _needed(call: Call, name: str) -> str:
+    """A name that must be there and not empty; raises Msg 201 or 22963."""
+    if call.given(name) and not call.text(name):
+        raise SqlError(
+            22963,
+            f"Parameter '{name}' cannot be null or empty. Specify a value for the named parameter "
+            "and retry the operation.",
+        )
+    return call.required(name)
 
 
 def _enable_table(call: Call) -> Iterator[Result]:
@@ -237,13 +290,13 @@ def _enable_table(call: Call) -> Iterator[Result]:
         "@filegroup_name",
         "@allow_partition_switch",
     )
-    database = _database(call)
-    _require_owner(call)
+    database = enabled_database(call)
+    require_owner(call)
     if not call.given("@role_name"):
         call.required("@role_name")
     request = enable.Request(
-        call.required("@source_schema"),
-        call.required("@source_name"),
+        _needed(call, "@source_schema"),
+        _needed(call, "@source_name"),
         call.text("@role_name"),
         call.text("@capture_instance"),
         call.number("@supports_net_changes"),
@@ -258,58 +311,16 @@ def _enable_table(call: Call) -> Iterator[Result]:
 
 def _disable_table(call: Call) -> Iterator[Result]:
     call.declare("@source_schema", "@source_name", "@capture_instance")
-    database = _database(call)
-    _require_owner(call)
+    database = enabled_database(call)
+    require_owner(call)
     with call.session.writing() as work:
         enable.disable_table(
             work,
             database,
-            (call.required("@source_schema"), call.required("@source_name")),
-            call.required("@capture_instance"),
+            (_needed(call, "@source_schema"), _needed(call, "@source_name")),
+            _needed(call, "@capture_instance"),
         )
     yield from ()
-
-
-# --- cleanup and jobs --------------------------------------------------------------------------
-
-
-def _cleanup(call: Call) -> Iterator[Result]:
-    call.declare("@capture_instance", "@low_water_mark", "@threshold", "@fCleanupFailed")
-    _database(call)
-    _require_owner(call)
-    name = call.required("@capture_instance")
-    instance = call.context.catalog.instance(call.context.current.id, name)
-    if instance is None:
-        raise SqlError(
-            22964,
-            f"LSN, specified as the new low end point for the change table of capture instance "
-            f"'{name}', cannot be applied: the instance does not exist.",
-        )
-    mark = call.binary("@low_water_mark")
-    threshold = call.number("@threshold", 5000) or 5000
-    call.session.close_reader()
-    cleanup.clean(call.context.store, instance, mark, threshold)
-    yield from ()
-
-
-def _job(*, on: bool) -> Run:
-    def run(call: Call) -> Iterator[Result]:
-        call.declare("@job_type")
-        database = _database(call)
-        _require_owner(call)
-        kind = (call.text("@job_type", "capture") or "").lower()
-        if kind not in ("capture", "cleanup"):
-            raise SqlError(
-                22991,
-                "The value specified for the parameter @job_type must be one of "
-                "the strings 'capture' or 'cleanup'.",
-            )
-        if kind == "capture":
-            call.session.close_reader()
-            call.session.engine.capture.switch(database.id, on=on)
-        yield from ()
-
-    return run
 
 
 PROCEDURES: dict[str, Run] = {
@@ -320,7 +331,4 @@ PROCEDURES: dict[str, Run] = {
     "sp_cdc_disable_db": _disable_db,
     "sp_cdc_enable_table": _enable_table,
     "sp_cdc_disable_table": _disable_table,
-    "sp_cdc_cleanup_change_table": _cleanup,
-    "sp_cdc_start_job": _job(on=True),
-    "sp_cdc_stop_job": _job(on=False),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cdc_assets.sandbox.engine import alter
+from cdc_assets.sandbox.engine import alter, backups, jobs
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.columns import columns_of, keys_of, primary_not_null
 from cdc_assets.sandbox.engine.context import Context
@@ -28,6 +28,8 @@ _HANDLED = (
     s.Drop,
 )
 _SYSTEM_DATABASES = 4
+# How the sandbox works anyway, or nothing it has.
+_AS_IS = frozenset({"READ_COMMITTED_SNAPSHOT", "RECOVERY", "AUTO_CLOSE"})
 
 
 def handles(statement: s.Statement) -> bool:
@@ -202,12 +204,30 @@ def _alter_database(session: EngineSession, statement: s.AlterDatabase) -> None:
     context.access.require_owner(database.id, "ALTER DATABASE")
     if statement.option == "ALLOW_SNAPSHOT_ISOLATION":
         changed = replace(database, snapshot_allowed=statement.value == "ON")
-    elif statement.option in ("READ_COMMITTED_SNAPSHOT", "RECOVERY", "AUTO_CLOSE"):
-        return  # how the sandbox works anyway, or nothing it has
+    elif statement.option == "COLLATE":
+        # Columns keep theirs: only what is made from now on gets it.
+        changed = replace(database, collation=collation.checked(statement.value))
+    elif statement.option == "NAME":
+        changed = _renamed(session, database, statement.value)
+    elif statement.option in _AS_IS:
+        return
     else:
         raise errors.unsupported(f"ALTER DATABASE … SET {statement.option}")
     with session.writing() as work:
         work.catalog = work.current.put(work.connection, changed)
+
+
+def _renamed(session: EngineSession, database: e.Database, name: str) -> e.Database:
+    """MODIFY NAME; raises Msg 1801 or 5030."""
+    if name.lower() in session.context.catalog.databases:
+        raise SqlError(
+            1801, f"Database '{name}' already exists. Choose a different database name.", 16, 3
+        )
+    if database.id <= _SYSTEM_DATABASES or session.engine.in_use(database.name):
+        raise SqlError(
+            5030, "The database could not be exclusively locked to perform the operation."
+        )
+    return replace(database, name=name)
 
 
 # --- DROP --------------------------------------------------------------------------------------
@@ -291,9 +311,15 @@ def _drop_database(session: EngineSession, name: str, *, if_exists: bool) -> Non
             remove_instance(work, instance)
         for table in work.current.tables_of(database.id):
             remove_table(work, table)
+        work.connection.execute(f"DELETE FROM catalog.commits WHERE database = {database.id}")
+        backups.forget(work.connection, database.id)
         principals = [p for p in work.current.of_kind(e.Principal) if p.database == database.id]
         grants = [p for p in work.current.of_kind(e.Permission) if p.database == database.id]
-        work.catalog = work.current.drop(work.connection, database, *principals, *grants)
+        settings = jobs.settings_of(work.current, database.id)
+        work.catalog = work.current.drop(work.connection, database, *principals, *grants, *settings)
+    # A later database may get the same number: its log begins anew.
+    session.context.store.last_lsns.pop(database.id, None)
+    session.engine.capture.forget(database.id)
 
 
 def _drop_schema(session: EngineSession, name: str, *, if_exists: bool) -> None:

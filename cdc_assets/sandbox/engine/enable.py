@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cdc_assets.sandbox.engine import changes, lsns
+from cdc_assets.sandbox.engine import changes, jobs, lsns
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.cdcfunctions import LSN, change_table_columns
 from cdc_assets.sandbox.engine.ddl import remove_instance, remove_table, store_table
@@ -15,6 +15,11 @@ from cdc_assets.sandbox.results import SqlError
 
 _MOST_INSTANCES = 2
 _LONGEST_NAME = 100
+_SYSTEM_DATABASES = 4
+_FILEGROUP = "PRIMARY"
+_RESERVED = frozenset(
+    {"__$start_lsn", "__$end_lsn", "__$seqval", "__$operation", "__$update_mask", "__$command_id"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +37,23 @@ class Request:
 
 
 def enable_database(work: Work, database: e.Database) -> None:
-    """Make the cdc schema and its mapping table; a second time changes nothing."""
-    if database.cdc_enabled:
-        return
-    if database.id <= 4:
+    """Make the cdc schema and its mapping table; raises Msg 22906 or 22989."""
+    if database.id <= _SYSTEM_DATABASES:
         raise SqlError(
-            22902,
-            "Caller is not authorized to initiate the requested action. Change "
-            "Data Capture cannot be enabled on system databases.",
+            22989,
+            f"Could not enable Change Data Capture for database '{database.name}'. Change data "
+            "capture is not supported on system databases, or on a distribution database.",
         )
-    schemas = database.schemas if "cdc" in database.schemas else (*database.schemas, "cdc")
+    taken = work.current.principal(database.id, "cdc") is not None
+    if taken or "cdc" in (name.lower() for name in database.schemas):
+        raise SqlError(
+            22906,
+            f"The database '{database.name}' cannot be enabled for Change Data Capture because a "
+            "database user named 'cdc' or a schema named 'cdc' already exists in the current "
+            "database. These objects are required exclusively by Change Data Capture. Drop or "
+            "rename the user or schema and retry the operation.",
+        )
+    schemas = (*database.schemas, "cdc")
     work.catalog = work.current.put(
         work.connection, replace(database, cdc_enabled=True, schemas=schemas)
     )
@@ -69,7 +81,7 @@ def _shipped(work: Work, database: int, name: str, columns: tuple[e.Column, ...]
 
 
 def disable_database(work: Work, database: e.Database) -> None:
-    """Drop every instance and the mapping."""
+    """Drop every instance, the mapping and the jobs."""
     for instance in work.current.instances(database.id):
         remove_instance(work, instance)
     mapping = work.current.mapping(database.id)
@@ -77,6 +89,7 @@ def disable_database(work: Work, database: e.Database) -> None:
         remove_table(work, mapping)
     work.connection.execute(f"DELETE FROM catalog.commits WHERE database = {database.id}")
     kept = tuple(name for name in database.schemas if name != "cdc")
+    work.catalog = work.current.drop(work.connection, *jobs.settings_of(work.current, database.id))
     # LSNs go on where they were: the log did not begin anew.
     last = work.store.last_lsns.get(database.id, lsns.FIRST)
     work.catalog = work.current.put(
@@ -89,14 +102,10 @@ def disable_database(work: Work, database: e.Database) -> None:
 def enable_table(work: Work, database: e.Database, request: Request) -> e.Instance:
     """Make a capture instance with its change table."""
     catalog = work.current
+    _check_request(database, request)
     table = catalog.table(database.id, request.schema, request.name)
-    if table is None or table.shipped:
-        raise SqlError(
-            22931,
-            f"Source table '{request.schema}.{request.name}' does not exist in the current "
-            "database. Ensure that the correct database context is set. Specify a valid schema and "
-            "table name for the database.",
-        )
+    if table is None:
+        raise _no_table(request.schema, request.name)
     name = request.instance or f"{table.schema}_{table.name}"
     _check_name(work, database, table, name)
     key = _key(table, request)
@@ -129,11 +138,52 @@ def enable_table(work: Work, database: e.Database, request: Request) -> e.Instan
     return instance
 
 
+def _no_table(schema: str, name: str) -> SqlError:
+    return SqlError(
+        22931,
+        f"Source table '{schema}.{name}' does not exist in the current database. Ensure that the "
+        "correct database context is set. Specify a valid schema and table name for the database.",
+    )
+
+
+def not_tracked(schema: str, name: str) -> SqlError:
+    """Msg 22985."""
+    return SqlError(
+        22985,
+        f"Change data capture has not been enabled for source table '{schema}.{name}'. Specify the "
+        "name of a table enabled for Change Data Capture. To report on the tables enabled for "
+        "Change Data Capture, query the is_tracked_by_cdc column in the sys.tables catalog view.",
+    )
+
+
+def _check_request(database: e.Database, request: Request) -> None:
+    """What needs no table to be wrong; raises Msg 22907, 22973 or 22974."""
+    if request.schema.lower() == "cdc":
+        raise SqlError(
+            22974, "Tables contained in the cdc schema cannot be enabled for Change Data Capture."
+        )
+    if request.role is not None and not request.role:
+        raise SqlError(
+            22907,
+            "Parameter @role_name cannot be empty. Specify a value for @role_name and retry the "
+            "operation. Supply null as the value if no role is to be used to gate access to "
+            "captured change data.",
+        )
+    if request.filegroup is not None and request.filegroup.upper() != _FILEGROUP:
+        raise SqlError(
+            22973,
+            f"The specified filegroup '{request.filegroup}' is not a valid filegroup for database "
+            f"'{database.name}'. Specify a valid existing filegroup or create the named filegroup, "
+            "and retry the operation.",
+        )
+
+
 def _check_name(work: Work, database: e.Database, table: e.Table, name: str) -> None:
     if len(name) > _LONGEST_NAME:
         raise SqlError(
             22927,
-            f"The capture instance name '{name}' exceeds the length limit of 100 characters.",
+            f"Capture instance name '{name}' exceeds the length limit of 100 characters. Specify a "
+            "name that satisfies the length constraint.",
         )
     if any(i.name == name for i in work.current.instances(database.id)):
         raise SqlError(
@@ -167,11 +217,18 @@ def _key(table: e.Table, request: Request) -> e.Key | None:
             )
         return table.primary
     found = next((k for k in table.keys if k.name.lower() == request.index.lower()), None)
-    if found is None or not found.unique:
+    shown = f"{table.schema}.{table.name}"
+    if found is None:
         raise SqlError(
-            22940,
-            f"Index name '{request.index}' is not an index for table "
-            f"'{table.schema}.{table.name}'. Specify a valid index name for the table.",
+            22928,
+            f"Index name '{request.index}' is not an index for table '{shown}'. Specify a valid "
+            "index name for the table.",
+        )
+    if not found.unique:
+        raise SqlError(
+            22929,
+            f"Index '{request.index}' must be either a primary key or a unique index for table "
+            f"'{shown}'. Specify an index that meets at least one of these requirements.",
         )
     return found
 
@@ -186,7 +243,8 @@ def _columns(table: e.Table, request: Request, key: e.Key | None) -> tuple[e.Cap
             if column is None:
                 raise SqlError(
                     22930,
-                    f"Could not locate column '{name}' in table '{table.schema}.{table.name}'.",
+                    f"Could not locate '{name}' as a column of source table "
+                    f"'{table.schema}.{table.name}'. Specify a valid column name.",
                 )
             chosen.append(column)
         # The change table has the source's order, whatever the list's.
@@ -196,8 +254,18 @@ def _columns(table: e.Table, request: Request, key: e.Key | None) -> tuple[e.Cap
             raise SqlError(
                 22943,
                 "Columns used to uniquely identify a row for net change tracking must be included "
-                "in the list of captured columns.",
+                "in the list of captured columns. Add either the primary key columns of the source "
+                "table, or the columns defined for the index specified in the parameter "
+                "@index_name to the list of captured columns and retry the operation.",
             )
+    if any(c.name.lower() in _RESERVED for c in chosen):
+        raise SqlError(
+            22975,
+            f"Source table '{table.name}' contains one of the following reserved column names: "
+            "__$start_lsn, __$end_lsn, __$seqval, __$operation, and __$update_mask. To enable "
+            "Change Data Capture for this table, specify a captured column list and ensure that "
+            "these columns are excluded from the list.",
+        )
     return tuple(e.CapturedColumn(c.id, c.name, c.type, c.computed is not None) for c in chosen)
 
 
@@ -215,7 +283,11 @@ def _names(text: str) -> list[str]:
 def disable_table(work: Work, database: e.Database, source: tuple[str, str], name: str) -> None:
     """Drop an instance of a table, or all of them."""
     table = work.current.table(database.id, *source)
-    found = work.current.instances_of(table.id) if table else ()
+    if table is None:
+        raise _no_table(*source)
+    found = work.current.instances_of(table.id)
+    if not found:
+        raise not_tracked(*source)
     if name.lower() != "all":
         found = tuple(i for i in found if i.name.lower() == name.lower())
     if not found:

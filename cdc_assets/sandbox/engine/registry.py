@@ -9,6 +9,7 @@ from cdc_assets.sandbox.engine import (
     adminprocedures,
     catalogprocedures,
     cdcprocedures,
+    jobprocedures,
     odbcprocedures,
     procedures,
 )
@@ -24,6 +25,7 @@ _SYSTEM = {
     **odbcprocedures.PROCEDURES,
     **catalogprocedures.PROCEDURES,
     **cdcprocedures.PROCEDURES,
+    **jobprocedures.PROCEDURES,
 }
 
 

@@ -8,12 +8,14 @@ import pyarrow as pa
 
 from cdc_assets.sandbox.engine import cdcfunctions, serverfunctions, viewrows, views
 from cdc_assets.sandbox.engine import entries as e
+from cdc_assets.sandbox.engine.changefunctions import changes_relation
 from cdc_assets.sandbox.engine.clock import iana
 from cdc_assets.sandbox.engine.context import SERVER_NAME, VERSION, Context
 from cdc_assets.sandbox.engine.relations import relation_of
 from cdc_assets.sandbox.engine.rows import Described
 from cdc_assets.sandbox.engine.rows import table as arrow_table
 from cdc_assets.sandbox.language import errors, types, values
+from cdc_assets.sandbox.language.functions import scalar as plain
 from cdc_assets.sandbox.language.scope import Relation, RelationColumn
 from cdc_assets.sandbox.language.values import Value
 from cdc_assets.sandbox.results import SqlError
@@ -114,8 +116,7 @@ class Resolver:
 
     def function_relation(self, name: tuple[str, ...], arguments: Sequence[Value]) -> Relation:
         """A table-valued function; raises Msg 208."""
-        context = self.context.within(name[-3]) if len(name) == 3 else self.context
-        found = cdcfunctions.changes_relation(context, name[-2:], arguments)
+        found = changes_relation(self._place(name), name, arguments)
         if found is None:
             raise errors.invalid_object(".".join(name))
         return found
@@ -171,12 +172,21 @@ class Resolver:
 
     def function(self, name: tuple[str, ...], arguments: Sequence[Value]) -> Value | None:
         """A function that needs the server's state, or None; raises Msg 911 or 916."""
-        context = self.context.within(name[-3]) if len(name) == 3 else self.context
+        place = self._place(name)
         upper = ".".join(name[-2:]).upper()
-        found = cdcfunctions.scalar(context, upper, arguments)
+        found = cdcfunctions.scalar(place, upper, arguments)
         if found is not None:
             return found
-        return serverfunctions.scalar(context, upper, arguments)
+        # What needs no database is the same in each of them.
+        found = plain(upper, arguments) if len(name) > 2 else None
+        return found or serverfunctions.scalar(place.context, upper, arguments)
+
+    def _place(self, name: tuple[str, ...]) -> cdcfunctions.Place:
+        """The database that a function's name means: its first part, else the current one."""
+        if len(name) > 3:
+            raise errors.unsupported("A linked server")
+        context = self.context.within(name[0]) if len(name) == 3 else self.context
+        return cdcfunctions.Place(context)
 
     def zone(self, name: str) -> str:
         """The IANA name of a Windows time zone; raises Msg 9820."""

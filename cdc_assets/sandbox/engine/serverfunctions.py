@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cdc_assets.sandbox.engine import entries as e
-from cdc_assets.sandbox.engine import systypes
+from cdc_assets.sandbox.engine import scanviews, systypes
 from cdc_assets.sandbox.engine.clock import as_datetime
 from cdc_assets.sandbox.engine.context import SERVER_NAME, Context
 from cdc_assets.sandbox.engine.metadata import METADATA, named_object
@@ -307,7 +307,7 @@ def dynamic_view(
                 )
             ],
         )
-    return None
+    return scanviews.find(context, key)
 
 
 _ISOLATION = {

@@ -18,6 +18,7 @@ from cdc_assets.sandbox.engine import lsns
 from cdc_assets.sandbox.engine.catalog import Catalog
 from cdc_assets.sandbox.engine.clock import Clock
 from cdc_assets.sandbox.engine.duck import Connection, connect
+from cdc_assets.sandbox.engine.scans import Scans
 from cdc_assets.sandbox.language.macros import definitions
 
 FILE = "sandbox.duckdb"
@@ -34,6 +35,10 @@ _TABLES = (
     "base BIGINT, tran BIGINT, begun BIGINT, ended BIGINT, instances VARCHAR)",
     # The oldest LSN each change table holds; cleanup moves it before it deletes rows.
     "CREATE TABLE IF NOT EXISTS catalog.watermarks(instance INTEGER, start_lsn BLOB)",
+    # Copies of databases, to be restored.
+    "CREATE SCHEMA IF NOT EXISTS backups",
+    "CREATE TABLE IF NOT EXISTS catalog.backups(id INTEGER, name VARCHAR, database INTEGER, "
+    "lsn VARCHAR)",
 )
 
 
@@ -45,6 +50,7 @@ class Store:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.clock = Clock()
+        self.scans = Scans()
         self.commit_lock = threading.RLock()
         """Held by whoever commits: so the order of LSNs is the order of commits."""
         self._ids = threading.Lock()

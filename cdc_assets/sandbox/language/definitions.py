@@ -220,6 +220,11 @@ class DefinitionParser(QueryParser):
             return self._alter_table()
         if self.accept("DATABASE"):
             name = None if self.accept("CURRENT") else self.identifier()
+            if self.accept("COLLATE"):
+                return s.AlterDatabase(name, "COLLATE", self.identifier())
+            if self.accept_phrase("MODIFY", "NAME"):
+                self.expect("=")
+                return s.AlterDatabase(name, "NAME", self.identifier())
             self.expect("SET")
             option = self.identifier().upper()
             value = self.expect("ON", "OFF") if self.at("ON", "OFF") else self.identifier()

@@ -316,7 +316,7 @@ class CreateDatabase(Statement):
 
 @dataclass(frozen=True, slots=True)
 class AlterDatabase(Statement):
-    """ALTER DATABASE … SET option value; name None is CURRENT."""
+    """ALTER DATABASE … SET option value, COLLATE or MODIFY NAME; name None is CURRENT."""
 
     name: str | None
     option: str

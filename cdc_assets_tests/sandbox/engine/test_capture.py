@@ -286,7 +286,7 @@ def test_refusals(t: Client) -> None:
     assert t.error("EXEC sys.sp_cdc_enable_table 'dbo', 't', NULL").number == 22926
     assert t.error("INSERT cdc.dbo_t_CT DEFAULT VALUES").number == 40515
     t.run("USE master")
-    assert t.error("EXEC sys.sp_cdc_enable_db").number == 22902
+    assert t.error("EXEC sys.sp_cdc_enable_db").number == 22989
     assert t.error("EXEC sys.sp_cdc_help_change_data_capture").number == 22901
 
 
