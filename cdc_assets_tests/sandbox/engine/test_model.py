@@ -30,7 +30,7 @@ def model_db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     directory: Path = tmp_path_factory.mktemp("model")
     with serving(directory) as server:
         client = server.client()
-        client.run("EXEC sys.sp_cdc_enable_db", "EXEC sys.sp_cdc_stop_job 'capture'")
+        client.run("EXEC sys.sp_cdc_enable_db", "EXEC sys.sp_cdc_add_job 'capture', @start_job = 0")
         yield client
 
 

@@ -140,7 +140,8 @@ def test_help_lists_instances(orders: Client) -> None:
     assert (
         orders.rows("exec sp_cdc_help_change_data_capture N'dbo', @source_name = 'orders'") == rows
     )
-    assert orders.rows("EXEC sys.sp_cdc_help_change_data_capture 'dbo', 'nothing'") == []
+    nothing = orders.error("EXEC sys.sp_cdc_help_change_data_capture 'dbo', 'nothing'")
+    assert nothing.number == 22981
     assert orders.call("sys.sp_cdc_help_change_data_capture")[0][1] == rows
 
 
