@@ -301,7 +301,7 @@ class Changer(TargetColumns):
         self._run(
             f"UPDATE {self.table.physical} AS t SET {sets} FROM {stage} AS n WHERE t.rowid = n.rid"
         )
-        changes.log_updates(self.work, self.table, stage, count)
+        changes.log_updates(self.work, self.table, stage, count, {c.id for c in written})
         self.work.wrote(self.table)
         return Applied(count, stage)
 
