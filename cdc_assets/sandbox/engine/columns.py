@@ -12,6 +12,7 @@ from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language.parser import parse_expression
 from cdc_assets.sandbox.language.scope import Relation, RelationColumn, Scope, Source
 from cdc_assets.sandbox.language.selects import QueryBinder
+from cdc_assets.sandbox.language.sources import Bound
 from cdc_assets.sandbox.results import SqlError, SqlType
 
 
@@ -44,6 +45,30 @@ def columns_of(
             "column per table is allowed.",
         )
     return tuple(found)
+
+
+def columns_of_query(bound: Bound) -> tuple[e.Column, ...]:
+    """The columns that SELECT … INTO makes; raises Msg 1038 and 2705."""
+    names: set[str] = set()
+    for place, output in enumerate(bound.outputs, start=1):
+        if not output.name:
+            raise SqlError(
+                1038,
+                "An object or column name is missing or empty. For SELECT INTO statements, verify "
+                f"each column has a name (column {place}).",
+                15,
+            )
+        if output.name.lower() in names:
+            raise SqlError(
+                2705,
+                f"Column names in each table must be unique. Column name '{output.name}' is "
+                "specified more than once.",
+            )
+        names.add(output.name.lower())
+    return tuple(
+        e.Column(i, output.name, output.value.type, output.value.nullable)
+        for i, output in enumerate(bound.outputs, start=1)
+    )
 
 
 def _plain(

@@ -16,7 +16,8 @@ from cdc_assets.sandbox.results import DEFAULT_COLLATION, SqlError
 
 VERSION = (
     "Microsoft SQL Server 2022 (RTM-CU14) (KB5038325) - 16.0.4135.4 (X64) \n\t"
-    "cdc_assets sandbox, a stand-in over DuckDB"
+    "Jul 10 2024 14:09:09 \n\tCopyright (C) 2022 Microsoft Corporation\n\t"
+    "Developer Edition (64-bit) on the cdc_assets sandbox, a stand-in over DuckDB"
 )
 SERVER_NAME = "sandbox"
 

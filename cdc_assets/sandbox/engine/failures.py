@@ -20,7 +20,7 @@ SYNTAX_SEVERITY = 15
 
 # Failed conversions, a deadlock's victim, a lost snapshot, a write in a doomed transaction.
 _ENDS_BATCH_AND_TRANSACTION = frozenset({241, 242, 244, 245, 248, 1205, 3930, 3960, 8114})
-_ENDS_BATCH = frozenset({217, 2714, 3952})
+_ENDS_BATCH = frozenset({217, 2714, 3931, 3952})
 # What SQL Server finds while it compiles, so that the rest of the batch has no plan either.
 _ENDS_SCOPE = frozenset(
     {116, 120, 121, 145, 147, 164, 205, 206, 207, 208, 209, 213, 257, 263, 264, 271, 272, 273}

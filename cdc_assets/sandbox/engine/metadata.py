@@ -103,6 +103,16 @@ def _col_length(context: Context, arguments: Arguments) -> Value:
     return values.integer(systypes.max_length(column.type) if column else None, types.SMALLINT)
 
 
+def _col_name(context: Context, arguments: Arguments) -> Value:
+    number, place = (a.constant for a in arguments)
+    if not isinstance(number, int):
+        raise errors.unsupported("COL_NAME of an id that is no constant")
+    table = context.catalog.table_by_id(number)
+    if table is None or not context.access.sees(table):
+        return values.sysname(None)
+    return values.sysname(next((c.name for c in table.columns if c.id == place), None))
+
+
 def _column_property(context: Context, arguments: Arguments) -> Value:
     number, name, wanted = (a.constant for a in arguments)
     if not isinstance(number, int):
@@ -155,6 +165,7 @@ METADATA: dict[str, Callable[[Context, Arguments], Value]] = {
     "SCHEMA_NAME": _schema_name,
     "SCHEMA_ID": _schema_id,
     "COL_LENGTH": _col_length,
+    "COL_NAME": _col_name,
     "COLUMNPROPERTY": _column_property,
     "OBJECTPROPERTY": _object_property,
     "OBJECTPROPERTYEX": _object_property,

@@ -227,6 +227,14 @@ def _type_name(context: Context, arguments: Arguments) -> Value:
     return Value(f"CASE {argument.sql} {branches} END", types.SYSNAME)
 
 
+def _type_id(context: Context, arguments: Arguments) -> Value:
+    del context
+    wanted = str(arguments[0].constant).strip("[]").lower()
+    found = {str(row[0]): row[2] for row in systypes.SYSTEM_TYPES}
+    number = found.get(wanted)
+    return values.integer(int(str(number)) if number is not None else None)
+
+
 def _text(value: str) -> Callable[[Context, Arguments], Value]:
     return lambda context, arguments: values.sysname(value)
 
@@ -260,6 +268,7 @@ _PLAIN: dict[str, Callable[[Context, Arguments], Value]] = {
     "XACT_STATE": _xact_state,
     "SCOPE_IDENTITY": _identity,
     "TYPE_NAME": _type_name,
+    "TYPE_ID": _type_id,
     "ERROR_NUMBER": _error(lambda c: values.integer(c.caught[-1].number if c.caught else None)),
     "ERROR_SEVERITY": _error(lambda c: values.integer(c.caught[-1].severity if c.caught else None)),
     "ERROR_STATE": _error(lambda c: values.integer(c.caught[-1].state if c.caught else None)),

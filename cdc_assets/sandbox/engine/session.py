@@ -287,6 +287,11 @@ class EngineSession:
         if context.transactions and context.options.isolation in _SNAPSHOT_LEVELS:
             self.begin_work()
 
+    def hold(self) -> None:
+        """Keep what is read from now on as it is until the transaction ends."""
+        if self.context.transactions:
+            self.begin_work().fix()
+
     # --- reading -------------------------------------------------------------------------------
 
     def binder(self) -> QueryBinder:

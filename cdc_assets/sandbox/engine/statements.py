@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from cdc_assets.sandbox.engine import ddl
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.dml import Applied, Changer
 from cdc_assets.sandbox.engine.merge import merge
@@ -61,8 +62,10 @@ class StatementRunner:
             yield self._assign(binder, statement.query, body)
             return
         bound = binder.query(statement.query)
+        if binder.holds:
+            self.session.hold()
         if isinstance(body, nodes.Select) and body.into is not None:
-            yield from self._select_into(bound, body.into)
+            yield from self._select_into(binder, bound, body.into)
             return
         objects = frozenset(binder.objects)
         scan = self._scans(body, objects)
@@ -99,10 +102,14 @@ class StatementRunner:
         self.context.row_count = len(rows)
         return self._counted(len(rows), "SELECT")
 
-    def _select_into(self, bound: Bound, into: tuple[str, ...]) -> Iterator[Result]:
-        if not into[-1].startswith("#"):
-            raise errors.unsupported("SELECT … INTO a permanent table")
-        count = create_temporary_from(self.session, into[-1], bound)
+    def _select_into(
+        self, binder: QueryBinder, bound: Bound, into: tuple[str, ...]
+    ) -> Iterator[Result]:
+        self.session.before_read(frozenset(binder.objects))
+        if into[-1].startswith("#"):
+            count = create_temporary_from(self.session, into[-1], bound)
+        else:
+            count = ddl.create_from(self.session, into, bound, binder.objects)
         yield self._counted(count, "SELECT INTO")
 
     # --- changes -------------------------------------------------------------------------------

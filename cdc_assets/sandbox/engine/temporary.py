@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.catalog import Catalog
-from cdc_assets.sandbox.engine.columns import columns_of, keys_of
+from cdc_assets.sandbox.engine.columns import columns_of, columns_of_query, keys_of
 from cdc_assets.sandbox.engine.duck import Connection
 from cdc_assets.sandbox.engine.store import Store
 from cdc_assets.sandbox.engine.work import Work
@@ -72,23 +72,12 @@ def create_temporary(session: EngineSession, name: str, definition: s.TableDefin
 
 def create_temporary_from(session: EngineSession, name: str, bound: Bound) -> int:
     """SELECT … INTO #t; how many rows it has."""
-    for place, output in enumerate(bound.outputs, start=1):
-        if not output.name:
-            raise SqlError(
-                1038,
-                "An object or column name is missing or empty. For SELECT INTO statements, verify "
-                f"each column has a name (column {place}).",
-                15,
-            )
-    columns = tuple(
-        e.Column(i, output.name, output.value.type, output.value.nullable)
-        for i, output in enumerate(bound.outputs, start=1)
-    )
+    columns = columns_of_query(bound)
     session.begin_temporary(name)
-    _create(session, name, columns, ())
     items = ", ".join(f"x{c.id} AS {c.physical}" for c in columns)
-    physical = session.context.temporary[name.lower()].physical
     count = session.context.connection.stage("stage", f"SELECT {items} FROM ({bound.sql}) AS q")
+    _create(session, name, columns, ())
+    physical = session.context.temporary[name.lower()].physical
     session.context.connection.execute(f"CREATE TEMP TABLE {physical} AS FROM temp.stage")
     return count
 

@@ -119,6 +119,10 @@ class Work:
             len(self.temporary),
         )
 
+    def fix(self) -> None:
+        """What it sees must stay so, after an error too."""
+        self._fixed = True
+
     def undo(self, point: Savepoint | None = None, *, broken: bool = True) -> None:
         """Go back to a savepoint (None: to where it is), also where DuckDB broke off.
 

@@ -37,8 +37,6 @@ def aggregate(name: str, arguments: Sequence[Value], *, distinct: bool, star: bo
     operand = arguments[0]
     if name in ("MIN", "MAX"):
         return _extreme(name, operand)
-    if name == "STRING_AGG":
-        return _string_agg(arguments)
     if operand.type.name not in types.NUMBERS - {"bit"}:
         raise SqlError(
             8117, f"Operand data type {operand.type.name} is invalid for {name.lower()} operator."
@@ -121,7 +119,10 @@ def _average(operand: Value, mark: str) -> Value:
     return Value(f"CAST(pointed({quotient}, {out}) AS {types.physical(kind)})", kind)
 
 
-def _string_agg(arguments: Sequence[Value]) -> Value:
+def string_agg(arguments: Sequence[Value], order: Sequence[str], *, distinct: bool) -> Value:
+    """STRING_AGG with the ORDER BY of its WITHIN GROUP."""
+    if distinct:
+        raise errors.unsupported("STRING_AGG of DISTINCT values")
     if len(arguments) != 2:
         raise errors.argument_count("string_agg", "2")
     operand = arguments[0]
@@ -133,7 +134,8 @@ def _string_agg(arguments: Sequence[Value]) -> Value:
     if operand.type.name in types.STRINGS and operand.type.length != MAX_LENGTH:
         kind = types.nvarchar(4000) if operand.type.name in types.NATIONAL else types.varchar(8000)
     text = convert(operand, kind).sql
-    return Value(f"string_agg({text}, {arguments[1].sql})\x03", kind)
+    ordered = f" ORDER BY {', '.join(order)}" if order else ""
+    return Value(f"string_agg({text}, {arguments[1].sql}{ordered})\x03", kind)
 
 
 def window_function(name: str, arguments: Sequence[Value]) -> Value:

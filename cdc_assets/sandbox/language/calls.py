@@ -8,6 +8,7 @@ from cdc_assets.sandbox.language.aggregates import (
     OFFSETS,
     RANKING,
     aggregate,
+    string_agg,
     window_function,
 )
 from cdc_assets.sandbox.language.binder import ExpressionBinder
@@ -20,6 +21,15 @@ from cdc_assets.sandbox.language.values import Value
 from cdc_assets.sandbox.results import DEFAULT_COLLATION, SqlError
 
 _WITH_PART = frozenset({"DATEPART", "DATENAME", "DATEADD", "DATEDIFF", "DATEDIFF_BIG"})
+# Functions of SQL Server's that are not here: refused as such, not as unknown ones.
+_REFUSED = frozenset(
+    {"FORMAT", "FORMATMESSAGE", "PATINDEX", "SOUNDEX", "DIFFERENCE", "STR", "RAND", "CHECKSUM"}
+    | {"BINARY_CHECKSUM", "ISNUMERIC", "ISDATE", "TRANSLATE", "PARSENAME", "JSON_VALUE", "ISJSON"}
+    | {"JSON_QUERY", "COMPRESS", "DECOMPRESS", "CUME_DIST", "PERCENT_RANK", "GROUPING", "CUBE"}
+    | {"ROLLUP", "SESSION_CONTEXT", "CONTEXT_INFO", "TIMEFROMPARTS", "DATETIMEFROMPARTS"}
+    | {"DATETIME2FROMPARTS", "GREATEST", "LEAST", "STRING_ESCAPE", "NEWSEQUENTIALID"}
+    | {"SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN", "ATN2", "LOG", "LOG10", "DEGREES", "RADIANS"}
+)
 _VOLATILE = frozenset({"NEWID"})
 
 
@@ -43,6 +53,8 @@ class CallBinder(ExpressionBinder):
             )
         if node.star or node.distinct:
             raise errors.syntax("*")
+        if node.order:
+            raise errors.syntax("WITHIN")
         if name in DATE_FUNCTIONS:
             return self._date(name, node, scope)
         arguments = [self.value(argument, scope) for argument in node.arguments]
@@ -63,6 +75,8 @@ class CallBinder(ExpressionBinder):
                     f'Cannot find either column "{node.name[0]}" or the user-defined function or '
                     f'aggregate "{".".join(node.name)}", or the name is ambiguous.',
                 )
+            if name in _REFUSED:
+                raise errors.unsupported(name)
             raise errors.unknown_function(node.name[0])
         return found
 
@@ -94,9 +108,18 @@ class CallBinder(ExpressionBinder):
         scope.inside_aggregate = node.window is None
         try:
             arguments = [self.value(argument, scope) for argument in node.arguments]
+            order = [
+                self.order_text(self.value(item.expression, scope), descending=item.descending)
+                for item in node.order
+            ]
         finally:
             scope.inside_aggregate = saved
-        value = aggregate(name, arguments, distinct=node.distinct, star=node.star)
+        if name == "STRING_AGG":
+            value = string_agg(arguments, order, distinct=node.distinct)
+        elif order:
+            raise SqlError(10757, f"The function '{name}' may not have a WITHIN GROUP clause.")
+        else:
+            value = aggregate(name, arguments, distinct=node.distinct, star=node.star)
         return self._over(value, node.window, scope)
 
     def _window_only(self, name: str, node: nodes.Call, scope: Scope) -> Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import calendar
+
 from cdc_assets.sandbox.language import errors, nodes, types
 from cdc_assets.sandbox.language.convert import convert
 from cdc_assets.sandbox.language.values import MAX_TICKS, TICKS_PER_DAY, Value, raising, try_cast
@@ -24,6 +26,7 @@ NAMES = frozenset(
     }
 )
 
+_WEEKDAYS = ("Sunday", *calendar.day_name[:6])
 _PARTS = {
     "YEAR": "year",
     "YY": "year",
@@ -100,7 +103,24 @@ def date_function(name: str, part: str, arguments: list[Value]) -> Value:
     if name == "EOMONTH":
         day = convert(_timed(arguments[0]), types.DATE)
         return day.derived(f"last_day({day.sql})")
+    if name == "DATENAME":
+        return _name(part, arguments[0])
     raise errors.unsupported(name)
+
+
+def _name(part: str, argument: Value) -> Value:
+    """DATENAME: months and weekdays by their English names, everything else as a number."""
+    kind = types.nvarchar(30)
+    if part == "tzoffset":
+        value = _timed(argument)
+        offset = f"({value.sql}).offset_minutes" if value.type.name == "datetimeoffset" else "0"
+        return value.derived(f"offset_text({offset})", kind)
+    number = _part(part, argument)
+    names = {"month": calendar.month_name[1:], "weekday": _WEEKDAYS}.get(part)
+    if names is None:
+        return number.derived(f"CAST({number.sql} AS VARCHAR)", kind)
+    listed = ", ".join(f"'{name}'" for name in names)
+    return number.derived(f"([{listed}])[{number.sql}]", kind)
 
 
 def _timed(value: Value) -> Value:

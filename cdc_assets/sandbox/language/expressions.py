@@ -236,8 +236,14 @@ class ExpressionParser(TokenStream):
         elif not self.at(")"):
             arguments = self._list()
         self.expect(")")
+        order: tuple[nodes.OrderItem, ...] = ()
+        if self.accept_phrase("WITHIN", "GROUP"):
+            self.expect("(")
+            self.expect_phrase("ORDER", "BY")
+            order = self.order_items()
+            self.expect(")")
         window = self._window() if self.accept("OVER") else None
-        return nodes.Call(name, arguments, distinct, star, window)
+        return nodes.Call(name, arguments, distinct, star, window, order)
 
     def _list(self) -> tuple[nodes.Node, ...]:
         items = [self.expression()]

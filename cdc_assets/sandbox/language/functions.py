@@ -2,48 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 
-from cdc_assets.sandbox.language import collation, errors, types
+from cdc_assets.sandbox.language import collation, errors, strings, types
 from cdc_assets.sandbox.language.arithmetic import concatenate
 from cdc_assets.sandbox.language.convert import convert
+from cdc_assets.sandbox.language.strings import Arguments, same, text, whole
 from cdc_assets.sandbox.language.values import Value, null
 from cdc_assets.sandbox.results import MAX_LENGTH, SqlError
 
-Arguments = Sequence[Value]
 _HASHES = {"MD5": "md5", "SHA1": "sha1", "SHA": "sha1", "SHA2_256": "sha256"}
-
-
-def text(value: Value) -> Value:
-    """The argument as a string."""
-    if value.type.name in types.STRINGS:
-        return value
-    if value.untyped_null:
-        return convert(value, types.varchar(1))
-    return convert(value, types.varchar(8000))
-
-
-def whole(value: Value) -> str:
-    """The argument as an int's text."""
-    return convert(value, types.INT).sql
-
-
-def _same(sql: str, value: Value, length: int | None = None) -> Value:
-    kind = value.type
-    if kind.name in ("char", "nchar"):
-        kind = replace(kind, name=kind.name.replace("char", "varchar"))
-    if length is not None:
-        kind = replace(kind, length=length)
-    return value.derived(sql, kind)
-
-
-def _len(args: Arguments) -> Value:
-    value = text(args[0])
-    kind = types.BIGINT if value.type.length == MAX_LENGTH else types.INT
-    sql = f"CAST(utf16_length(rtrim({value.sql}, ' ')) AS {types.physical(kind)})"
-    return value.derived(sql, kind)
 
 
 def _datalength(args: Arguments) -> Value:
@@ -80,7 +50,7 @@ def _datalength(args: Arguments) -> Value:
 def _simple(function: str) -> Callable[[Arguments], Value]:
     def bound(args: Arguments) -> Value:
         value = text(args[0])
-        return _same(f"{function}({value.sql})", value)
+        return same(f"{function}({value.sql})", value)
 
     return bound
 
@@ -88,40 +58,7 @@ def _simple(function: str) -> Callable[[Arguments], Value]:
 def _trim(side: str) -> Callable[[Arguments], Value]:
     def bound(args: Arguments) -> Value:
         value = text(args[0])
-        return _same(f"{side}({value.sql}, ' ')", value)
-
-    return bound
-
-
-def _substring(args: Arguments) -> Value:
-    value, start, length = args
-    if value.type.name in types.BINARIES:
-        cut = f"substr(hex({value.sql}), ({whole(start)} - 1) * 2 + 1, {whole(length)} * 2)"
-        return value.derived(f"unhex({cut})", types.varbinary(value.type.length or 8000))
-    value = text(value)
-    # Positions before the first use up length, as T-SQL counts them.
-    begin, size = whole(start), whole(length)
-    sql = f"substr({value.sql}, greatest({begin}, 1), greatest({size} + least({begin}, 1) - 1, 0))"
-    return _same(sql, value)
-
-
-def _left_right(side: str) -> Callable[[Arguments], Value]:
-    def bound(args: Arguments) -> Value:
-        value = text(args[0])
-        count = args[1]
-        length = None
-        if isinstance(count.constant, int):
-            if count.constant < 0:
-                raise SqlError(
-                    536, f"Invalid length parameter passed to the {side.upper()} function."
-                )
-            own = value.type.length
-            length = (
-                max(1, count.constant)
-                if own == MAX_LENGTH
-                else min(own or 1, max(1, count.constant))
-            )
-        return _same(f"{side}({value.sql}, greatest({whole(count)}, 0))", value, length)
+        return same(f"{side}({value.sql}, ' ')", value)
 
     return bound
 
@@ -147,18 +84,6 @@ def _replace(args: Arguments) -> Value:
         replace(
             value.type, name="n" * (value.type.name in types.NATIONAL) + "varchar", length=limit
         ),
-    )
-
-
-def _charindex(args: Arguments) -> Value:
-    wanted, value = text(args[0]), text(args[1])
-    key = (lambda v: f"lower({v.sql})") if collation.ignores_case(value.type) else (lambda v: v.sql)
-    if len(args) == 2:
-        return Value(f"CAST(instr({key(value)}, {key(wanted)}) AS INTEGER)", types.INT)
-    start = f"greatest({whole(args[2])}, 1)"
-    inner = f"instr(substr({key(value)}, {start}), {key(wanted)})"
-    return Value(
-        f"CAST(CASE WHEN {inner} = 0 THEN 0 ELSE {inner} + {start} - 1 END AS INTEGER)", types.INT
     )
 
 
@@ -252,6 +177,21 @@ def _power(args: Arguments) -> Value:
     return Value(f"CAST({sql} AS {types.physical(value.type)})", value.type)
 
 
+def _choose(args: Arguments) -> Value:
+    kinds = [a.type for a in args[1:] if not a.untyped_null]
+    kind = reduce(types.common, kinds) if kinds else types.INT
+    branches = " ".join(
+        f"WHEN {number} THEN {convert(item, kind).sql}" for number, item in enumerate(args[1:], 1)
+    )
+    return Value(f"CASE {whole(args[0])} {branches} END", kind)
+
+
+def _space(args: Arguments) -> Value:
+    count = whole(args[0])
+    sql = f"CASE WHEN {count} < 0 THEN NULL ELSE repeat(' ', least({count}, 8000)) END"
+    return Value(sql, types.varchar(8000))
+
+
 def _hashbytes(args: Arguments) -> Value:
     name = str(args[0].constant).upper()
     function = _HASHES.get(name)
@@ -300,26 +240,6 @@ def _char(args: Arguments) -> Value:
     )
 
 
-def _nchar(args: Arguments) -> Value:
-    return Value(f"chr({whole(args[0])})", types.make("nchar", (1,)))
-
-
-def _code(args: Arguments) -> Value:
-    value = text(args[0])
-    return Value(f"CASE WHEN {value.sql} = '' THEN NULL ELSE unicode({value.sql}) END", types.INT)
-
-
-def _stuff(args: Arguments) -> Value:
-    value, new = text(args[0]), text(args[3])
-    start, length = whole(args[1]), whole(args[2])
-    sql = (
-        f"CASE WHEN {start} < 1 OR {length} < 0 OR {start} > length({value.sql}) THEN NULL ELSE "
-        f"left({value.sql}, {start} - 1) || coalesce({new.sql}, '') || "
-        f"substr({value.sql}, {start} + {length}) END"
-    )
-    return concatenate(value, new).derived(sql)
-
-
 def _bit_set(args: Arguments) -> Value:
     """sys.fn_cdc_is_bit_set(position, mask)."""
     position, mask = whole(args[0]), args[1].sql
@@ -348,21 +268,18 @@ def _lsn_step(amount: int) -> Callable[[Arguments], Value]:
 
 # name: (function, fewest arguments, most arguments)
 FUNCTIONS: dict[str, tuple[Callable[[Arguments], Value], int, int]] = {
-    "LEN": (_len, 1, 1),
+    **strings.FUNCTIONS,
     "DATALENGTH": (_datalength, 1, 1),
     "UPPER": (_simple("upper"), 1, 1),
     "LOWER": (_simple("lower"), 1, 1),
-    "REVERSE": (_simple("reverse"), 1, 1),
     "LTRIM": (_trim("ltrim"), 1, 1),
     "RTRIM": (_trim("rtrim"), 1, 1),
     "TRIM": (_trim("trim"), 1, 1),
-    "SUBSTRING": (_substring, 3, 3),
-    "LEFT": (_left_right("left"), 2, 2),
-    "RIGHT": (_left_right("right"), 2, 2),
     "REPLACE": (_replace, 3, 3),
     "REPLICATE": (_replicate, 2, 2),
-    "CHARINDEX": (_charindex, 2, 3),
     "CONCAT": (_concat, 2, 254),
+    "CHOOSE": (_choose, 2, 254),
+    "SPACE": (_space, 1, 1),
     "COALESCE": (_coalesce, 1, 254),
     "ISNULL": (_isnull, 2, 2),
     "NULLIF": (_nullif, 2, 2),
@@ -377,10 +294,6 @@ FUNCTIONS: dict[str, tuple[Callable[[Arguments], Value], int, int]] = {
     "HASHBYTES": (_hashbytes, 2, 2),
     "QUOTENAME": (_quotename, 1, 2),
     "CHAR": (_char, 1, 1),
-    "NCHAR": (_nchar, 1, 1),
-    "UNICODE": (_code, 1, 1),
-    "ASCII": (_code, 1, 1),
-    "STUFF": (_stuff, 4, 4),
     "NEWID": (_guid, 0, 0),
     "SYS.FN_CDC_IS_BIT_SET": (_bit_set, 2, 2),
     "SYS.FN_CDC_INCREMENT_LSN": (_lsn_step(1), 1, 1),

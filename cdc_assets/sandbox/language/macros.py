@@ -17,6 +17,22 @@ _DATE = r"(\d{4})-?(\d{1,2})-?(\d{1,2})"
 _CLOCK = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.:](\d{1,7})\d*)?)?"
 _ZONE = r"(Z|[+-]\d{2}:\d{2})"
 
+# A character beyond the first plane takes two UTF-16 units: with this one behind it, it does here
+# too. It stands for no character, so no text has a use for it.
+_SECOND_UNIT = "\uffff"
+_PAIRS = "([\\x{10000}-\\x{10FFFF}])"
+_HALF = raising(40515, "Half of a surrogate pair is not supported by the sandbox.")
+
+
+def _in_units(call: str) -> str:
+    """A function of `x` that counts characters, made to count units."""
+    plain, wide = call.format("x"), call.format("wide(x)")
+    return (
+        "CASE WHEN strlen(x) = length(x) OR utf16_length(x) = length(x) THEN "
+        f"{plain} ELSE narrowed({wide}) END"
+    )
+
+
 MACROS: dict[str, str] = {
     "fold(x)": "lower(rtrim(x, ' '))",
     "primary_key_of(x)": f"translate(strip_accents(x), '{_BEHIND}', '{_BEFORE}')",
@@ -34,6 +50,16 @@ MACROS: dict[str, str] = {
     + " END",
     # National lengths count UTF-16 units: DuckDB's rpad counts code points.
     "pad(x, n)": "rpad(x, CAST(n - (utf16_length(x) - length(x)) AS INTEGER), ' ')",
+    "wide(x)": f"CASE WHEN strlen(x) = length(x) THEN x WHEN contains(x, '{_SECOND_UNIT}') THEN "
+    + raising(40515, "A string with U+FFFF is not supported by the sandbox.")
+    + f" ELSE regexp_replace(x, '{_PAIRS}', '\\1{_SECOND_UNIT}', 'g') END",
+    "narrowed(y)": f"CASE WHEN y IS NULL THEN NULL WHEN starts_with(y, '{_SECOND_UNIT}') "
+    f"OR regexp_matches(y, '{_PAIRS}$') THEN {_HALF} ELSE replace(y, '{_SECOND_UNIT}', '') END",
+    "left_units(x, n)": _in_units("left({}, n)"),
+    "right_units(x, n)": _in_units("right({}, n)"),
+    "substr_units(x, b, n)": _in_units("substr({}, b, n)"),
+    "reverse_units(x)": f"CASE WHEN utf16_length(x) > length(x) THEN {_HALF} ELSE reverse(x) END",
+    "nchar_of(n)": f"CASE WHEN n BETWEEN 55296 AND 57343 THEN {_HALF} ELSE chr(n) END",
     "narrow(x)": "CASE WHEN strlen(x) = length(x) THEN x ELSE regexp_replace(x, "
     "'[^\\x{00}-\\x{7F}\\x{A0}-\\x{FF}" + _CP1252 + "]', '?', 'g') END",
     "unscaled(x)": "CAST(replace(CAST(x AS VARCHAR), '.', '') AS HUGEINT)",

@@ -197,6 +197,8 @@ class Call(Node):
     distinct: bool = False
     star: bool = False
     window: Window | None = None
+    order: tuple[OrderItem, ...] = ()
+    """WITHIN GROUP (ORDER BY …)."""
 
 
 # --- queries -----------------------------------------------------------------------------------

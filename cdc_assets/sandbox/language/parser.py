@@ -11,6 +11,11 @@ from cdc_assets.sandbox.language import tokens as t
 from cdc_assets.sandbox.language.changes import ChangeParser
 
 _BATCH_CACHE = 512
+_REFUSED = {
+    "GOTO": "GOTO",
+    **dict.fromkeys(("OPEN", "FETCH", "CLOSE", "DEALLOCATE"), "A cursor"),
+    **{word: word for word in ("BULK", "BACKUP", "RESTORE", "KILL", "DBCC", "CHECKPOINT")},
+}
 
 
 @lru_cache(maxsize=_BATCH_CACHE)
@@ -93,6 +98,10 @@ class StatementParser(ChangeParser):
         definition = self.definition()
         if definition is not None:
             return definition
+        if upper in _REFUSED:
+            raise errors.unsupported(_REFUSED[upper])
+        if self.at_identifier() and self.ahead().text == ":":
+            raise errors.unsupported("A label")
         if first and self.at_identifier():
             return self._procedure_call(None)  # the first statement may leave out EXEC
         return self.fail()
@@ -132,14 +141,16 @@ class StatementParser(ChangeParser):
     def _declare(self) -> s.Statement:
         self.expect("DECLARE")
         found: list[s.Statement] = []
+        if self.ahead().upper in ("CURSOR", "INSENSITIVE", "SCROLL"):
+            raise errors.unsupported("A cursor")
         while True:
             name = self.variable()
             self.accept("AS")
+            if self.at("CURSOR"):
+                raise errors.unsupported("A cursor")
             if self.accept("TABLE"):
                 found.append(s.DeclareTable(name, self.table_definition()))
             else:
-                if self.at("CURSOR"):
-                    raise errors.unsupported("A cursor")
                 kind = self.type_name()
                 value = self.expression() if self.accept("=") else None
                 found.append(s.Declare(name, kind, value))

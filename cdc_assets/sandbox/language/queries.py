@@ -8,19 +8,14 @@ from cdc_assets.sandbox.language.expressions import ExpressionParser
 
 # Hints that change nothing here: readers see committed rows only and never wait.
 _HARMLESS_HINTS = frozenset(
-    {
-        "NOLOCK",
-        "READUNCOMMITTED",
-        "READCOMMITTED",
-        "READCOMMITTEDLOCK",
-        "ROWLOCK",
-        "PAGLOCK",
-        "TABLOCK",
-        "SNAPSHOT",
-        "FORCESEEK",
-        "FORCESCAN",
-    }
+    {"NOLOCK", "READUNCOMMITTED", "READCOMMITTED", "READCOMMITTEDLOCK", "ROWLOCK", "PAGLOCK"}
+    | {"TABLOCK", "SNAPSHOT", "FORCESEEK", "FORCESCAN", "NOWAIT", "INDEX", "NOEXPAND"}
 )
+# Hints whose locks last to the transaction's end: what was read stays so, without anyone waiting.
+HOLDING_HINTS = frozenset(
+    {"HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD", "UPDLOCK", "XLOCK", "TABLOCKX"}
+)
+_HINTS = _HARMLESS_HINTS | HOLDING_HINTS
 _HARMLESS_OPTIONS = frozenset({"RECOMPILE", "MAXDOP", "FAST", "KEEPFIXED", "FORCE"})
 
 
@@ -218,7 +213,7 @@ class QueryParser(ExpressionParser):
             name = self.variable()
             return nodes.NamedTable((name,), self._table_alias())
         parts = self.object_name()
-        if self.at("("):
+        if self.at("(") and not self._bare_hints():
             call = self.call(parts)
             alias = self._table_alias()
             return nodes.FunctionTable(call, alias, self._alias_columns())
@@ -281,18 +276,33 @@ class QueryParser(ExpressionParser):
         return tuple(names)
 
     def _hints(self) -> tuple[str, ...]:
-        if not (self.at("WITH") and self.ahead().upper == "("):
+        if self.at("WITH") and self.ahead().upper == "(":
+            self.advance()
+        elif not self._bare_hints():
             return ()
-        self.advance()
         self.expect("(")
         hints = []
         while not self.accept(")"):
             hint = self.advance().upper
-            if hint not in _HARMLESS_HINTS:
+            if hint not in _HINTS:
                 raise errors.unsupported(f"The table hint {hint or self.token.text}")
+            if self.accept("="):
+                self.advance()
+            elif self.at("("):
+                self._index_names()
             hints.append(hint)
             self.accept(",")
         return tuple(hints)
+
+    def _bare_hints(self) -> bool:
+        """Whether hints stand here without their WITH, as T-SQL once had them."""
+        return self.at("(") and self.ahead().upper in _HINTS and self.ahead(2).text in (",", ")")
+
+    def _index_names(self) -> None:
+        self.expect("(")
+        while not self.accept(")"):
+            self.advance()
+            self.accept(",")
 
     def _options(self) -> None:
         self.expect("(")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial, reduce
 
 from cdc_assets.sandbox.language import collation, errors, nodes, types
 from cdc_assets.sandbox.language import tokens as t
@@ -92,9 +93,22 @@ class QueryBinder(SourceBinder):
         if all(collation.equality_key("x", kind) == "x" for kind in kinds):
             return Bound(f" {body.op} ".join(f"({text})" for text in texts), outputs)
         if body.op != "UNION":
-            raise errors.unsupported(f"{body.op} of strings under a collation")
+            return Bound(reduce(partial(self._compared, body.op, outputs), texts), outputs)
         together = " UNION ALL ".join(f"({text})" for text in texts)
         return Bound(self._distinct(together, outputs), outputs)
+
+    def _compared(self, op: str, outputs: Sequence[Output], left: str, right: str) -> str:
+        """EXCEPT or INTERSECT of two arms whose strings are equal by their collation."""
+        same = " AND ".join(
+            f"{collation.equality_key(f'a.x{i + 1}', output.value.type)} IS NOT DISTINCT FROM "
+            f"{collation.equality_key(f'b.x{i + 1}', output.value.type)}"
+            for i, output in enumerate(outputs)
+        )
+        word = "NOT EXISTS" if op == "EXCEPT" else "EXISTS"
+        kept = (
+            f"SELECT * FROM ({left}) AS a WHERE {word} (SELECT 1 FROM ({right}) AS b WHERE {same})"
+        )
+        return self._distinct(kept, outputs)
 
     def _arm(self, arm: Bound, kinds: Sequence[SqlType]) -> str:
         wanted = [

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 from cdc_assets.sandbox.language import errors, nodes
 from cdc_assets.sandbox.language.calls import CallBinder
+from cdc_assets.sandbox.language.queries import HOLDING_HINTS
 from cdc_assets.sandbox.language.scope import Relation, RelationColumn, Scope, Source
+from cdc_assets.sandbox.language.splitting import split
 from cdc_assets.sandbox.language.values import Value
 from cdc_assets.sandbox.results import ResultColumn, SqlError
 
@@ -37,6 +39,8 @@ class SourceBinder(CallBinder):
     """Binds what queries read from."""
 
     _aliases = 0
+    holds = False
+    """Whether a table hint asks that what was read stays so until the transaction ends."""
 
     @abstractmethod
     def query(
@@ -127,12 +131,16 @@ class SourceBinder(CallBinder):
         if isinstance(node, nodes.NamedTable):
             table = self._tables.get(node.parts[0].lower()) if len(node.parts) == 1 else None
             relation = table or self.environment.relation(node.parts)
+            self.holds = self.holds or bool(HOLDING_HINTS & set(node.hints))
             return relation, (node.alias,) if node.alias else relation.names
         if isinstance(node, nodes.DerivedTable):
             bound = self.query(node.query, scope.parent if scope.sources else scope)
             return self.as_relation(bound, node.columns, (node.alias,)), (node.alias,)
         if isinstance(node, nodes.FunctionTable):
             arguments = [self.value(a, scope) for a in node.call.arguments]
+            if ".".join(node.call.name).upper() == "STRING_SPLIT":
+                relation = split(arguments)
+                return relation, (node.alias,) if node.alias else relation.names
             relation = self.environment.function_relation(node.call.name, arguments)
             return relation, (node.alias,) if node.alias else relation.names
         raise errors.unsupported(f"A {type(node).__name__} in FROM")

@@ -1,0 +1,155 @@
+"""String functions that count: in UTF-16 code units, or in characters under an _SC collation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cdc_assets.sandbox.language import collation, types
+from cdc_assets.sandbox.language.arithmetic import concatenate
+from cdc_assets.sandbox.language.convert import convert
+from cdc_assets.sandbox.language.values import Value
+from cdc_assets.sandbox.results import MAX_LENGTH, SqlError, SqlType
+
+Arguments = Sequence[Value]
+
+
+def text(value: Value) -> Value:
+    """The argument as a string."""
+    if value.type.name in types.STRINGS:
+        return value
+    if value.untyped_null:
+        return convert(value, types.varchar(1))
+    return convert(value, types.varchar(8000))
+
+
+def whole(value: Value) -> str:
+    """The argument as an int's text."""
+    return convert(value, types.INT).sql
+
+
+def same(sql: str, value: Value, length: int | None = None) -> Value:
+    """A string computed from `value`, so of varying length."""
+    kind = value.type
+    if kind.name in ("char", "nchar"):
+        kind = replace(kind, name=kind.name.replace("char", "varchar"))
+    if length is not None:
+        kind = replace(kind, length=length)
+    return value.derived(sql, kind)
+
+
+def _counts_characters(kind: SqlType) -> bool:
+    """Whether a supplementary character counts once: in no varchar is there one."""
+    return kind.name not in types.NATIONAL or bool(re.search("_SC(_|$)", kind.collation or ""))
+
+
+def _macro(name: str, kind: SqlType) -> str:
+    return name if _counts_characters(kind) else f"{name}_units"
+
+
+def _len(args: Arguments) -> Value:
+    value = text(args[0])
+    kind = types.BIGINT if value.type.length == MAX_LENGTH else types.INT
+    size = "length" if _counts_characters(value.type) else "utf16_length"
+    sql = f"CAST({size}(rtrim({value.sql}, ' ')) AS {types.physical(kind)})"
+    return value.derived(sql, kind)
+
+
+def _reverse(args: Arguments) -> Value:
+    value = text(args[0])
+    return same(f"{_macro('reverse', value.type)}({value.sql})", value)
+
+
+def _substring(args: Arguments) -> Value:
+    value, start, length = args
+    if value.type.name in types.BINARIES:
+        cut = f"substr(hex({value.sql}), ({whole(start)} - 1) * 2 + 1, {whole(length)} * 2)"
+        return value.derived(f"unhex({cut})", types.varbinary(value.type.length or 8000))
+    value = text(value)
+    # Positions before the first use up length, as T-SQL counts them.
+    begin, size = whole(start), whole(length)
+    first = f"greatest({begin}, 1)"
+    count = f"greatest({size} + least({begin}, 1) - 1, 0)"
+    return same(f"{_macro('substr', value.type)}({value.sql}, {first}, {count})", value)
+
+
+def _left_right(side: str) -> Callable[[Arguments], Value]:
+    def bound(args: Arguments) -> Value:
+        value = text(args[0])
+        count = args[1]
+        length = None
+        if isinstance(count.constant, int):
+            if count.constant < 0:
+                raise SqlError(
+                    536, f"Invalid length parameter passed to the {side.upper()} function."
+                )
+            own = value.type.length
+            length = (
+                max(1, count.constant)
+                if own == MAX_LENGTH
+                else min(own or 1, max(1, count.constant))
+            )
+        size = f"greatest({whole(count)}, 0)"
+        return same(f"{_macro(side, value.type)}({value.sql}, {size})", value, length)
+
+    return bound
+
+
+def _charindex(args: Arguments) -> Value:
+    wanted, value = text(args[0]), text(args[1])
+    ignores = collation.ignores_case(value.type)
+    wide = "" if _counts_characters(value.type) else "wide"
+    needle, hay = (f"{wide}({f'lower({v.sql})' if ignores else v.sql})" for v in (wanted, value))
+    if len(args) == 2:
+        return Value(f"CAST(instr({hay}, {needle}) AS INTEGER)", types.INT)
+    start = f"greatest({whole(args[2])}, 1)"
+    inner = f"instr(substr({hay}, {start}), {needle})"
+    return Value(
+        f"CAST(CASE WHEN {inner} = 0 THEN 0 ELSE {inner} + {start} - 1 END AS INTEGER)", types.INT
+    )
+
+
+def _stuff(args: Arguments) -> Value:
+    value, new = text(args[0]), text(args[3])
+    start, length = whole(args[1]), whole(args[2])
+    size = "length" if _counts_characters(value.type) else "utf16_length"
+    left, rest = _macro("left", value.type), _macro("substr", value.type)
+    sql = (
+        f"CASE WHEN {start} < 1 OR {length} < 0 OR {start} > {size}({value.sql}) THEN NULL ELSE "
+        f"{left}({value.sql}, {start} - 1) || coalesce({new.sql}, '') || "
+        f"{rest}({value.sql}, {start} + {length}, {size}({value.sql})) END"
+    )
+    return concatenate(value, new).derived(sql)
+
+
+def _nchar(args: Arguments) -> Value:
+    code = whole(args[0])
+    return Value(
+        f"CASE WHEN {code} BETWEEN 0 AND 65535 THEN nchar_of({code}) END",
+        types.make("nchar", (1,)),
+    )
+
+
+def _code(args: Arguments) -> Value:
+    value = text(args[0])
+    code = f"unicode({value.sql})"
+    if not _counts_characters(value.type):
+        # Of a surrogate pair its first unit.
+        code = f"CASE WHEN {code} > 65535 THEN 55296 + ({code} - 65536) // 1024 ELSE {code} END"
+    return Value(f"CASE WHEN {value.sql} = '' THEN NULL ELSE {code} END", types.INT)
+
+
+# name: (function, fewest arguments, most arguments)
+FUNCTIONS: dict[str, tuple[Callable[[Arguments], Value], int, int]] = {
+    "LEN": (_len, 1, 1),
+    "REVERSE": (_reverse, 1, 1),
+    "SUBSTRING": (_substring, 3, 3),
+    "LEFT": (_left_right("left"), 2, 2),
+    "RIGHT": (_left_right("right"), 2, 2),
+    "CHARINDEX": (_charindex, 2, 3),
+    "STUFF": (_stuff, 4, 4),
+    "NCHAR": (_nchar, 1, 1),
+    "UNICODE": (_code, 1, 1),
+    "ASCII": (_code, 1, 1),
+}
