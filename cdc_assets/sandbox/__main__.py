@@ -10,6 +10,7 @@ import threading
 import duckdb
 
 from cdc_assets.sandbox.handle import HOST, Sandbox
+from cdc_assets.sandbox.state import StateInUseError
 from cdc_assets.sandbox.workload.tables import DATABASE
 
 
@@ -28,16 +29,18 @@ def main(arguments: list[str] | None = None) -> int:
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    sandbox = Sandbox(
-        given.state,
-        capture_interval_seconds=given.capture_interval,
-        port=given.port,
-        fresh=given.fresh,
-    )
     try:
-        sandbox.start()
-    except duckdb.IOException as error:
-        print(f"the state in {given.state} cannot be opened: {error}", file=sys.stderr)
+        sandbox = Sandbox(
+            given.state,
+            capture_interval_seconds=given.capture_interval,
+            port=given.port,
+            fresh=given.fresh,
+        ).start()
+    except (StateInUseError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except (duckdb.Error, OSError) as error:
+        print(f"the sandbox on {given.state} cannot start: {error}", file=sys.stderr)
         return 1
     try:
         if given.workload is not None:

@@ -9,6 +9,7 @@ from types import TracebackType
 
 from cdc_assets.sandbox.engine.backend import ADMINISTRATOR, READER, Engine
 from cdc_assets.sandbox.server import TdsServer
+from cdc_assets.sandbox.state import LOCK_FILE, StateLock
 from cdc_assets.sandbox.workload import tables
 from cdc_assets.sandbox.workload.load import administrator, load, run
 
@@ -41,20 +42,45 @@ class Sandbox:
         self._memory = memory_limit
         self._engine: Engine | None = None
         self._server: TdsServer | None = None
+        self._lock = StateLock(self.state_dir)
         if fresh and self.state_dir.exists():
             self._clear()
 
     def _clear(self) -> None:
-        """Remove an earlier state; a directory that holds something else is left alone."""
-        entries = list(self.state_dir.iterdir())
+        """Remove an earlier state; a directory that holds something else is left alone.
+
+        Raises `StateInUseError` where a server runs on it.
+        """
+        entries = [entry for entry in self.state_dir.iterdir() if entry.name != LOCK_FILE]
         if entries and not (self.state_dir / _MARK).exists():
             raise ValueError(f"{self.state_dir} is not empty and holds no sandbox: not removing it")
-        shutil.rmtree(self.state_dir)
+        self._lock.acquire()
+        try:
+            for entry in entries:
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry)
+                else:
+                    entry.unlink()
+        finally:
+            self._lock.release()
 
     # --- running -------------------------------------------------------------------------------
 
     def start(self) -> Sandbox:
-        """Open the state and listen on loopback."""
+        """Open the state and listen on loopback.
+
+        Raises `StateInUseError` where another server runs on it, `OSError` where an asked port is
+        taken.
+        """
+        self._lock.acquire()
+        try:
+            self._open()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def _open(self) -> None:
         self._engine = Engine(
             self.state_dir,
             capture_interval_seconds=self._interval,
@@ -69,7 +95,6 @@ class Sandbox:
         (self.state_dir / _PORT_FILE).write_text(str(self.port))
         shutil.copyfile(self._server.ca_file, self.ca_file)
         self._write_connection_strings()
-        return self
 
     def _listen(self, engine: Engine) -> TdsServer:
         """On the asked port, else the last one if it is free, else any."""
@@ -93,6 +118,7 @@ class Sandbox:
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+        self._lock.release()
 
     def restart(self) -> Sandbox:
         """Stop and start on the same port: open connections break, what was committed stays."""
