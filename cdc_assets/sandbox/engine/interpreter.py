@@ -22,6 +22,7 @@ from cdc_assets.sandbox.engine.temporary import create_temporary
 from cdc_assets.sandbox.language import errors, nodes, types, values
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language.convert import convert
+from cdc_assets.sandbox.language.folding import attempt
 from cdc_assets.sandbox.language.parser import parse_batch
 from cdc_assets.sandbox.language.scope import Scope
 from cdc_assets.sandbox.language.values import Value
@@ -84,7 +85,9 @@ class Interpreter:
 
     # --- entries -------------------------------------------------------------------------------
 
-    def dynamic(self, text: str, parameters: dict[str, Value]) -> Iterator[Result]:
+    def dynamic(
+        self, text: str, parameters: dict[str, Value], outputs: Sequence[str] = ()
+    ) -> Iterator[Result]:
         """Run a text out of a batch: an error that ends it lets the batch go on."""
         try:
             statements = parse_batch(text)
@@ -92,7 +95,7 @@ class Interpreter:
             yield from self._lost(error)
             return
         try:
-            yield from self._scope(statements, parameters)
+            yield from self._scope(statements, parameters, outputs)
         except Abort as abort:
             if abort.reach != Reach.SCOPE:
                 raise
@@ -105,13 +108,18 @@ class Interpreter:
         self.context.error_number = error.number
         yield Failed(error)
 
-    def batch(self, text: str, parameters: dict[str, Value]) -> Iterator[Result]:
-        """Run a batch with its parameters as variables."""
+    def batch(
+        self, text: str, parameters: dict[str, Value], outputs: Sequence[str] = ()
+    ) -> Iterator[Result]:
+        """Run a batch with its parameters as variables; at its end `outputs` of them."""
         self._tries = 0
-        yield from self._scope(parse_batch(text), parameters)
+        yield from self._scope(parse_batch(text), parameters, outputs)
 
     def _scope(
-        self, statements: Sequence[s.Statement], parameters: dict[str, Value]
+        self,
+        statements: Sequence[s.Statement],
+        parameters: dict[str, Value],
+        outputs: Sequence[str],
     ) -> Iterator[Result]:
         if self._depth >= _MAX_DEPTH:
             raise SqlError(
@@ -122,17 +130,25 @@ class Interpreter:
         saved, self.context.variables = self.context.variables, dict(parameters)
         self._depth += 1
         try:
+            yield from self._returning(statements)
+            ended = [(name, self.context.variables[name]) for name in outputs]
+        finally:
+            self._depth -= 1
+            self.context.variables = saved
+            if not self._depth:
+                self.session.drop_variables()
+        if ended:
+            yield OutputParameters(0, tuple((n, v.type, attempt(v)) for n, v in ended))
+
+    def _returning(self, statements: Sequence[s.Statement]) -> Iterator[Result]:
+        """Statements to their end, or to a RETURN."""
+        try:
             yield from self._run(statements)
         except _JumpError as jump:
             if jump.kind != "RETURN":
                 raise SqlError(
                     135, "Cannot use a BREAK statement outside the scope of a WHILE statement.", 15
                 ) from None
-        finally:
-            self._depth -= 1
-            self.context.variables = saved
-            if not self._depth:
-                self.session.drop_variables()
 
     def procedure(self, name: str, arguments: Sequence[procedures.Argument]) -> Iterator[Result]:
         """Run a procedure by name."""

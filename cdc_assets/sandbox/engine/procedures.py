@@ -17,6 +17,7 @@ from cdc_assets.sandbox.language.queries import QueryParser
 from cdc_assets.sandbox.language.values import Value
 from cdc_assets.sandbox.results import (
     MAX_LENGTH,
+    OutputParameters,
     Parameter,
     Result,
     SqlError,
@@ -145,9 +146,10 @@ def _execute_sql(call: Call) -> Iterator[Result]:
         )
     text = str(attempt(convert(call.arguments[0].value, types.nvarchar(MAX_LENGTH))))
     parameters: dict[str, Value] = {}
+    outputs: dict[str, str] = {}
     if len(call.arguments) > 1:
         declared = str(attempt(convert(call.arguments[1].value, types.nvarchar(MAX_LENGTH))))
-        kinds = _declared(declared)
+        kinds, returned = _declared(declared)
         places = list(kinds)
         for place, argument in enumerate(call.arguments[2:]):
             name = (argument.name or places[place]).lower()
@@ -155,20 +157,31 @@ def _execute_sql(call: Call) -> Iterator[Result]:
                 raise SqlError(8145, f"{argument.name} is not a parameter for procedure.")
             parameters[name] = convert(argument.value, kinds[name])
             if argument.output:
-                raise errors.unsupported("An OUTPUT parameter of sp_executesql")
-    yield from call.interpreter.dynamic(text, parameters)
+                if name not in returned:
+                    raise errors.no_output_parameter(name)
+                outputs[name] = argument.name.lower() or str(place + 2)
+    for result in call.interpreter.dynamic(text, parameters, tuple(outputs)):
+        if isinstance(result, OutputParameters):
+            # The caller finds its variables by how it gave them: by name, or by place.
+            found = tuple((outputs[name], kind, value) for name, kind, value in result.values)
+            yield OutputParameters(result.status, found)
+        else:
+            yield result
 
 
-def _declared(text: str) -> dict[str, SqlType]:
+def _declared(text: str) -> tuple[dict[str, SqlType], set[str]]:
+    """The types of declared parameters, in order, and the names of those that are returned."""
     parser = QueryParser(text)
     found: dict[str, SqlType] = {}
+    returned: set[str] = set()
     while True:
         name = parser.variable().lower()
         parser.accept("AS")
         found[name] = parser.type_name()
-        parser.accept("OUTPUT", "OUT")
+        if parser.accept("OUTPUT", "OUT"):
+            returned.add(name)
         if not parser.accept(","):
-            return found
+            return found, returned
 
 
 # --- metadata ----------------------------------------------------------------------------------

@@ -66,7 +66,8 @@ class EngineSession:
         """Run a batch; a syntax error anywhere in it runs nothing of it."""
         self._cancelled.clear()
         given = {p.name.lower(): parameter_value(p) for p in parameters}
-        yield from self.translated(lambda: self._interpreter.batch(text, given))
+        outputs = [p.name.lower() for p in parameters if p.output]
+        yield from self.translated(lambda: self._interpreter.batch(text, given, outputs))
 
     def call(self, procedure: str, parameters: Sequence[Parameter]) -> Iterator[Result]:
         """Run a procedure by name."""

@@ -84,3 +84,13 @@ def not_a_condition(near: str) -> SqlError:
         f"near '{near}'.",
         15,
     )
+
+
+def no_output_parameter(name: str) -> SqlError:
+    """Msg 8162: OUTPUT was asked of a parameter that is declared without it."""
+    return SqlError(
+        8162,
+        f'The formal parameter "{name}" was not declared as an OUTPUT parameter, but the actual '
+        "parameter passed in requested output.",
+        state=2,
+    )

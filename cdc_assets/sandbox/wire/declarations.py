@@ -44,7 +44,8 @@ def parse_declarations(text: str) -> tuple[Declaration, ...]:
 def bind(declared: Sequence[Declaration], values: Sequence[Parameter]) -> tuple[Parameter, ...]:
     """Values as the statement sees them: declared names and types, in the declared order.
 
-    Named values go by name, the others by position. Raises `SqlError` 8178 for a missing value.
+    Named values go by name, the others by position. Raises `SqlError` 8178 for a missing value
+    and 8162 for one to be returned that is not declared so.
     """
     if not declared:
         return tuple(values)
@@ -61,6 +62,12 @@ def bind(declared: Sequence[Declaration], values: Sequence[Parameter]) -> tuple[
                 f"'{declaration.name}', which was not supplied."
             )
             raise SqlError(8178, text)
+        if value.output and not declaration.output:
+            text = (
+                f'The formal parameter "{declaration.name}" was not declared as an OUTPUT '
+                "parameter, but the actual parameter passed in requested output."
+            )
+            raise SqlError(8162, text, state=2)
         bound.append(replace(value, name=declaration.name, type=_declared_type(declaration, value)))
     return tuple(bound)
 
