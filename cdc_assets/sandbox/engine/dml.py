@@ -208,7 +208,7 @@ class Changer(TargetColumns):
             if column.computed is not None:
                 continue
             if column.identity is not None:
-                first = self.work.store.take_identities(self.table, column, count)
+                first = self.work.take_identities(self.table, column, count)
                 step = column.identity[1]
                 identity = first + step * (count - 1)
                 text = f"CAST({first} + (rn - 1) * {step} AS {types.physical(column.type)})"

@@ -244,6 +244,8 @@ class TableVariable:
     physical: str
     columns: tuple[Column, ...]
     keys: tuple[Key, ...] = field(default=())
+    identities: dict[int, int] = field(default_factory=dict)
+    """The last value given to each identity column, by the column's id."""
 
 
 KINDS: dict[str, type] = {

@@ -150,8 +150,6 @@ class StatementRunner:
         changer = self.changer(work, binder, table)
         if isinstance(statement, s.Insert):
             applied = self._insert(changer, statement)
-            if applied.last_identity is not None:
-                self.context.last_identity = applied.last_identity
             return applied, changer
         return self._update_or_delete(changer, binder, table, statement), changer
 
@@ -186,6 +184,12 @@ class StatementRunner:
         return self.table(statement.target)
 
     def _insert(self, changer: Changer, statement: s.Insert) -> Applied:
+        applied = self._insert_rows(changer, statement)
+        if applied.last_identity is not None:
+            self.context.last_identity = applied.last_identity
+        return applied
+
+    def _insert_rows(self, changer: Changer, statement: s.Insert) -> Applied:
         if statement.source is None or isinstance(statement.source, s.Execute):
             return changer.insert_defaults()
         if isinstance(statement.source, nodes.Values):
@@ -310,7 +314,7 @@ class StatementRunner:
         found = self._temporary(target)
         table = TemporaryTable(found)
         return Changer(
-            TemporaryWork(self.context.store, self.context.connection, self.context.catalog),
+            TemporaryWork(self.context.store, self.context.connection, self.context.catalog, found),
             binder,
             table,
             database="tempdb",

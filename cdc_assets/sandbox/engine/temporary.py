@@ -38,15 +38,25 @@ class TemporaryTable(e.Table):
 class TemporaryWork(Work):
     """What changes of a temporary table need of a transaction: next to nothing."""
 
-    def __init__(self, store: Store, connection: Connection, catalog: Catalog) -> None:
+    def __init__(
+        self, store: Store, connection: Connection, catalog: Catalog, variable: e.TableVariable
+    ) -> None:
         self.store = store
         self.connection = connection
         self._catalog = catalog
+        self._identities = variable.identities
 
     @property
     def current(self) -> Catalog:
         """The catalogue as the session sees it."""
         return self._catalog
+
+    def take_identities(self, table: e.Table, column: e.Column, count: int) -> int:
+        """The first of `count` new identity values; they end with the table."""
+        seed, step = column.identity or (1, 1)
+        first = self._identities.get(column.id, seed - step) + step
+        self._identities[column.id] = first + step * (count - 1)
+        return first
 
     def wrote(self, table: e.Table) -> None:
         """Nobody else reads it."""

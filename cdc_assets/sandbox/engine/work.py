@@ -70,7 +70,11 @@ class Work:
         """The catalogue as this transaction sees it."""
         return self.catalog or self._base
 
-    # --- what statements report ----------------------------------------------------------------
+    # --- what statements ask for and report ----------------------------------------------------
+
+    def take_identities(self, table: e.Table, column: e.Column, count: int) -> int:
+        """The first of `count` new identity values; a rollback does not give them back."""
+        return self.store.take_identities(table, column, count)
 
     def wrote(self, table: e.Table) -> None:
         """A statement changed rows of a table."""

@@ -230,3 +230,16 @@ def test_temporary_tables(db: Client) -> None:
 def test_queries(shared: Client, text: str, rows: list[tuple[object, ...]]) -> None:
     common = "WITH v AS (SELECT x FROM (VALUES (1), (2), (3)) AS q(x)) "
     assert shared.rows(common + text) == rows
+
+
+def test_identity_of_temporary_tables_is_each_tables_own(db: Client) -> None:
+    db.run("CREATE TABLE #a (id int IDENTITY(10, 5), x int)", "INSERT #a VALUES (1), (2)")
+    text = (
+        "DECLARE @b TABLE (id bigint IDENTITY, x int); INSERT @b VALUES (1), (2); INSERT @b (x) "
+        "SELECT id FROM #a; INSERT #a VALUES (3); "
+        "SELECT SCOPE_IDENTITY(), MAX(id), COUNT(*) FROM @b"
+    )
+    assert db.rows(text) == [(20, 4, 4)]
+    assert db.rows("SELECT id FROM #a ORDER BY id") == [(10,), (15,), (20,)]
+    db.run("DROP TABLE #a", "CREATE TABLE #a (id int IDENTITY, x int)", "INSERT #a VALUES (1)")
+    assert db.value("SELECT id FROM #a") == 1
