@@ -46,11 +46,14 @@ def demo(
 def sandbox(
     port: Annotated[int, typer.Option(help="Port on loopback; 0 takes a free one.")] = 0,
     fresh: Annotated[bool, typer.Option(help="Start from empty.")] = False,
+    rate: Annotated[
+        float, typer.Option(min=0, help="Change its rows: so many transactions a second.")
+    ] = 0.0,
 ) -> None:
     """Run the embedded SQL Server stand-in until Ctrl-C."""
     from cdc_assets.cli.sandbox import run_sandbox  # noqa: PLC0415
 
-    raise typer.Exit(run_sandbox(port=port, fresh=fresh))
+    raise typer.Exit(run_sandbox(port=port, fresh=fresh, rate=rate))
 
 
 @app.command()

@@ -66,15 +66,20 @@ def running_sandbox(
     scale: float | None = None,
     port: int = 0,
     fresh: bool = False,
+    rate: float | None = None,
     capture_interval_seconds: float = 0.2,
 ) -> Iterator[str]:
-    """The sandbox in a process of its own; gives what it says when it is ready."""
+    """The sandbox in a process of its own; gives what it says when it is ready.
+
+    `rate` lets it change the workload's rows, so many transactions a second.
+    """
     refuse_running(state)
     command = [
         *(sys.executable, "-m", "cdc_assets.sandbox", "--state", str(state)),
         *("--port", str(port), "--capture-interval", str(capture_interval_seconds)),
         *(["--workload", str(scale)] if scale is not None else []),
         *(["--fresh"] if fresh else []),
+        *(["--rate", str(rate)] if rate else []),
     ]
     with child(command) as process:
         assert process.stdout is not None  # noqa: S101 - asked for above

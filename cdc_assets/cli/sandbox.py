@@ -14,14 +14,17 @@ from cdc_assets.cli.home import Home
 LOOK_SECONDS = 0.5
 
 
-def run_sandbox(*, port: int, fresh: bool) -> int:
-    """Run it until Ctrl-C; the first start loads the workload."""
+def run_sandbox(*, port: int, fresh: bool, rate: float = 0.0) -> int:
+    """Run it until Ctrl-C; the first start loads the workload.
+
+    `rate` lets it change, so many transactions a second.
+    """
     require_sandbox()
     home = Home.here()
     console = Console(highlight=False)
     empty = fresh or not home.sandbox.exists()
     with running_sandbox(
-        home.sandbox, port=port, fresh=fresh, scale=1.0 if empty else None
+        home.sandbox, port=port, fresh=fresh, scale=1.0 if empty else None, rate=rate
     ) as ready:
         console.print(ready, markup=False)
         console.print("Ctrl-C stops it; its data stays in", str(home.sandbox), markup=False)

@@ -24,6 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--workload", type=float, help="load the workload at this scale")
     parser.add_argument("--seed", type=int, default=0, help="the workload's seed")
+    parser.add_argument(
+        "--rate", type=float, help="change the workload's rows: so many transactions a second"
+    )
     parser.add_argument("--fresh", action="store_true", help="begin with nothing")
     given = parser.parse_args(arguments)
     stopped = threading.Event()
@@ -51,6 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
             f"admin {sandbox.connection_file(DATABASE, admin=True)}",
             flush=True,
         )
+        if given.rate:
+            sandbox.run_workload(seed=given.seed, per_second=given.rate, stop=stopped)
         stopped.wait()
     finally:
         sandbox.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import threading
 from pathlib import Path
 from types import TracebackType
 
@@ -12,6 +13,7 @@ from cdc_assets.sandbox.server import TdsServer
 from cdc_assets.sandbox.state import LOCK_FILE, StateLock
 from cdc_assets.sandbox.workload import tables
 from cdc_assets.sandbox.workload.load import administrator, load, run
+from cdc_assets.sandbox.workload.work import Done, work
 
 HOST = "127.0.0.1"
 _PORT_FILE = "port"
@@ -209,6 +211,21 @@ class Sandbox:
         load(self.engine, size, seed, settled=settled)
         self.write_connection_file(tables.DATABASE)
         return size
+
+    def run_workload(
+        self,
+        *,
+        seed: int = 0,
+        transactions: int | None = None,
+        per_second: float | None = None,
+        stop: threading.Event | None = None,
+    ) -> Done:
+        """Change the workload's tables: so many transactions or until `stop`, at a rate or at once.
+
+        Long transactions span others, and some roll back; the same seed on the same rows changes
+        them in the same way.
+        """
+        return work(self.engine, seed, transactions=transactions, per_second=per_second, stop=stop)
 
     def execute(self, text: str, database: str = tables.DATABASE) -> None:
         """Run a T-SQL batch as sa, in process, for its effect."""

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -143,6 +144,43 @@ def test_changes_are_repeatable_and_run(sandbox: Sandbox) -> None:
             assert counted == expected
 
 
+def test_the_workload_spans_transactions_and_repeats_itself(tmp_path: Path) -> None:
+    """The same seed leaves the same rows; long transactions end after ones that began later."""
+    found = []
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        with Sandbox(tmp_path / name) as sandbox:
+            sandbox.load_workload(0.01)
+            done = sandbox.run_workload(seed=seed, transactions=40)
+            assert done.given_up == 0
+            assert done.batches > 40
+            with connect(sandbox, admin=True) as client, client.cursor() as cursor:
+                cursor.execute(
+                    "SELECT order_id, status, total_price, comment FROM dbo.orders ORDER BY 1"
+                )
+                found.append(cursor.fetchall())
+                cursor.execute(
+                    "SELECT COUNT(*) FROM cdc.lsn_time_mapping AS a INNER JOIN "
+                    "cdc.lsn_time_mapping AS b ON a.start_lsn > b.start_lsn AND "
+                    "a.tran_begin_time < b.tran_begin_time AND a.tran_id < b.tran_id"
+                )
+                assert cursor.fetchone()[0] > 0
+    assert found[0] == found[1]
+    assert found[0] != found[2]
+
+
+def test_the_workload_keeps_its_rate_and_goes_on_where_it_was(sandbox: Sandbox) -> None:
+    with sandbox:
+        sandbox.load_workload(0.01)
+        began = time.monotonic()
+        sandbox.run_workload(transactions=21, per_second=20)
+        assert time.monotonic() - began >= 0.9
+        stop = threading.Event()
+        timer = threading.Timer(0.5, stop.set)
+        timer.start()
+        assert sandbox.run_workload(per_second=100, stop=stop).batches > 1
+        assert sandbox.run_workload(transactions=30).given_up == 0
+
+
 def test_fresh_spares_what_is_not_a_sandbox(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("x")
     with pytest.raises(ValueError, match="not removing"):
@@ -156,7 +194,7 @@ def test_fresh_spares_what_is_not_a_sandbox(tmp_path: Path) -> None:
 def test_in_the_foreground(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cdc_assets.sandbox", "--state", str(tmp_path / "s")]
     with subprocess.Popen(
-        [*command, "--workload", "0.01", "--capture-interval", "0.2"],
+        [*command, "--workload", "0.01", "--capture-interval", "0.2", "--rate", "30"],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ,
