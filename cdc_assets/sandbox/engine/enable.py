@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from cdc_assets.sandbox.engine import changes, jobs, lsns
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.cdcfunctions import LSN, change_table_columns
-from cdc_assets.sandbox.engine.ddl import remove_instance, remove_table, store_table
+from cdc_assets.sandbox.engine.creation import store_table
+from cdc_assets.sandbox.engine.ddl import remove_instance, remove_table
 from cdc_assets.sandbox.engine.work import Work
 from cdc_assets.sandbox.language import types
 from cdc_assets.sandbox.language.tokens import TokenStream

@@ -99,3 +99,13 @@ def left_uncommittable() -> SqlError:
         "Uncommittable transaction is detected at the end of the batch. The transaction is rolled "
         "back.",
     )
+
+
+def no_snapshots(database: str) -> SqlError:
+    """Msg 3952: SET TRANSACTION ISOLATION LEVEL SNAPSHOT where the database allows none."""
+    return SqlError(
+        3952,
+        f"Snapshot isolation transaction failed accessing database '{database}' because snapshot "
+        "isolation is not allowed in this database. Use ALTER DATABASE to allow snapshot "
+        "isolation.",
+    )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from cdc_assets.sandbox.engine import ddl, messages, options, procedures, registry, security
+from cdc_assets.sandbox.engine.calling import Caller
 from cdc_assets.sandbox.engine.failures import (
     ATTENTION,
     STATEMENT_TERMINATED,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from cdc_assets.sandbox.engine.session import EngineSession
 
 _MAX_DEPTH = 32
+_NO_OUTPUTS: Mapping[str, str] = MappingProxyType({})
 _CHANGES = (s.Insert, s.Update, s.Delete, s.Merge)
 
 
@@ -60,6 +63,7 @@ class Interpreter:
         self.session = session
         self.context = session.context
         self.runner = StatementRunner(session, self)
+        self.caller = Caller(self)
         self._depth = 0
         self._tries = 0
         runners: dict[type[s.Statement], Any] = {
@@ -69,7 +73,7 @@ class Interpreter:
             s.Delete: self.runner.change,
             s.Merge: self.runner.change,
             s.Truncate: self.runner.truncate,
-            s.Execute: self.execute,
+            s.Execute: self.caller.execute,
             s.Declare: self._variables,
             s.DeclareTable: self._variables,
             s.SetVariable: self._variables,
@@ -238,7 +242,7 @@ class Interpreter:
         yield DatabaseChanged(self.context.database)
 
     def _print(self, statement: s.Print) -> Iterator[Result]:
-        yield Message(0, str(self._text(statement.value)))
+        yield Message(0, str(self.text(statement.value)))
 
     def _jump(self, statement: s.Jump) -> Iterator[Result]:
         status = self.constant(statement.value, types.INT) if statement.value else 0
@@ -297,7 +301,7 @@ class Interpreter:
     def _transaction(self, statement: s.TransactionControl) -> Iterator[Result]:
         name = statement.name
         if name is not None and name.startswith("@"):
-            name = str(self._text(nodes.Variable(name)))
+            name = str(self.text(nodes.Variable(name)))
         if statement.kind == "SAVE":
             self.session.save(name or "")
             yield RowCount(None)
@@ -311,7 +315,7 @@ class Interpreter:
         yield RowCount(None, statement.kind)
 
     def _wait(self, statement: s.WaitFor) -> Iterator[Result]:
-        text = str(self._text(statement.delay))
+        text = str(self.text(statement.delay))
         try:
             hours, minutes, seconds = (*text.split(":"), "0")[:3]
             duration = int(hours) * 3600 + int(minutes) * 60 + float(seconds)
@@ -361,50 +365,10 @@ class Interpreter:
         row = self.context.connection.one(f"SELECT {value.sql}")
         return row[0] if row else None
 
-    def _text(self, node: nodes.Node) -> object:
+    def text(self, node: nodes.Node) -> object:
+        """An expression as a string; NULL is empty."""
         value = self.constant(node, types.nvarchar(-1))
         return "" if value is None else value
-
-    # --- EXEC ----------------------------------------------------------------------------------
-
-    def execute(self, statement: s.Execute) -> Iterator[Result]:
-        """EXEC of a procedure or a text; output parameters go into the batch's variables."""
-        if statement.dynamic is not None:
-            yield from self.dynamic(str(self._text(statement.dynamic)), {})
-            return
-        arguments = [self._argument(argument) for argument in statement.arguments]
-        outputs = {
-            a.name.lower() or str(i): a.value.name
-            for i, a in enumerate(statement.arguments)
-            if a.output and isinstance(a.value, nodes.Variable)
-        }
-        self.context.error_number = 0
-        for result in registry.run(self, statement.procedure, arguments):
-            if isinstance(result, OutputParameters):
-                self._take_outputs(result, outputs, statement.status)
-            else:
-                yield result
-
-    def _argument(self, argument: s.Argument) -> procedures.Argument:
-        if isinstance(argument.value, nodes.Constant) and argument.value.kind == "default":
-            return procedures.Argument(argument.name, values.null(), omitted=True)
-        bound = self.session.binder().value(argument.value, Scope())
-        return procedures.Argument(argument.name, bound, output=argument.output)
-
-    def _take_outputs(
-        self, result: OutputParameters, outputs: dict[str, str], status: str | None
-    ) -> None:
-        if status is not None:
-            self.context.variables[status.lower()] = values.integer(result.status)
-        for place, (name, kind, value) in enumerate(result.values):
-            variable = outputs.get(name.lower()) or outputs.get(str(place))
-            if variable is not None:
-                known = self.context.variables[variable.lower()].type
-                self.context.variables[variable.lower()] = (
-                    convert(values.of_python(value, kind), known)
-                    if known != kind
-                    else values.of_python(value, kind)
-                )
 
 
 def _split(name: str) -> tuple[str, ...]:

@@ -152,6 +152,8 @@ def _execute_sql(call: Call) -> Iterator[Result]:
         kinds, returned = _declared(declared)
         places = list(kinds)
         for place, argument in enumerate(call.arguments[2:]):
+            if not argument.name and place >= len(places):
+                raise SqlError(8144, "Procedure or function has too many arguments specified.")
             name = (argument.name or places[place]).lower()
             if name not in kinds:
                 raise SqlError(8145, f"{argument.name} is not a parameter for procedure.")
@@ -160,6 +162,13 @@ def _execute_sql(call: Call) -> Iterator[Result]:
                 if name not in returned:
                     raise errors.no_output_parameter(name)
                 outputs[name] = argument.name.lower() or str(place + 2)
+        for name in kinds:
+            if name not in parameters:
+                raise SqlError(
+                    8178,
+                    f"The parameterized query '({declared}){text}' expects the parameter "
+                    f"'{name}', which was not supplied.",
+                )
     for result in call.interpreter.dynamic(text, parameters, tuple(outputs)):
         if isinstance(result, OutputParameters):
             # The caller finds its variables by how it gave them: by name, or by place.
@@ -167,6 +176,11 @@ def _execute_sql(call: Call) -> Iterator[Result]:
             yield OutputParameters(result.status, found)
         else:
             yield result
+
+
+def declared_types(text: str) -> dict[str, SqlType]:
+    """The parameters that a declaration names (lower case), with their types."""
+    return _declared(text)[0] if text.strip() else {}
 
 
 def _declared(text: str) -> tuple[dict[str, SqlType], set[str]]:

@@ -9,6 +9,7 @@ from cdc_assets.sandbox.engine import (
     adminprocedures,
     catalogprocedures,
     cdcprocedures,
+    describing,
     jobprocedures,
     odbcprocedures,
     procedures,
@@ -25,6 +26,7 @@ _SYSTEM = {
     **odbcprocedures.PROCEDURES,
     **catalogprocedures.PROCEDURES,
     **cdcprocedures.PROCEDURES,
+    **describing.PROCEDURES,
     **jobprocedures.PROCEDURES,
 }
 

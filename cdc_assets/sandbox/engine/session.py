@@ -279,12 +279,7 @@ class EngineSession:
         if context.options.implicit_transactions and not context.transactions:
             self.begin()
         if context.options.isolation == "SNAPSHOT" and not context.current.snapshot_allowed:
-            raise SqlError(
-                3952,
-                f"Snapshot isolation transaction failed accessing database '{context.database}' "
-                "because snapshot isolation is not allowed in this database. Use ALTER DATABASE "
-                "to allow snapshot isolation.",
-            )
+            raise failures.no_snapshots(context.database)
         if context.transactions and context.options.isolation in _SNAPSHOT_LEVELS:
             self.begin_work()
 

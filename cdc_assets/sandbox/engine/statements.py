@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cdc_assets.sandbox.engine import ddl
+from cdc_assets.sandbox.engine import creation
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.dml import Applied, Changer
 from cdc_assets.sandbox.engine.merge import merge
@@ -109,7 +109,7 @@ class StatementRunner:
         if into[-1].startswith("#"):
             count = create_temporary_from(self.session, into[-1], bound)
         else:
-            count = ddl.create_from(self.session, into, bound, binder.objects)
+            count = creation.create_from(self.session, into, bound, binder.objects)
         yield self._counted(count, "SELECT INTO")
 
     # --- changes -------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ class StatementRunner:
     def _insert_execute(self, statement: s.Insert, execute: s.Execute) -> Result:
         """INSERT … EXEC: every result set of the procedure, row by row."""
         collected: list[tuple[ResultSet, pa.Table]] = []
-        for result in self.interpreter.execute(execute):
+        for result in self.interpreter.caller.execute(execute):
             if isinstance(result, Failed):
                 raise result.error
             if isinstance(result, ResultSet):
