@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from benchmarks import change_read, cold_run, sandbox_read, small_batch
+from benchmarks import (
+    change_read,
+    cold_run,
+    sandbox_memory,
+    sandbox_read,
+    sandbox_start,
+    small_batch,
+)
 from benchmarks.harness import Benchmark
 
 BENCHMARKS: tuple[Benchmark, ...] = (
     sandbox_read.BENCHMARK,
+    sandbox_start.BENCHMARK,
+    sandbox_memory.BENCHMARK,
     change_read.BENCHMARK,
     small_batch.BENCHMARK,
     cold_run.BENCHMARK,

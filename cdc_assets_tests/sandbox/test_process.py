@@ -109,6 +109,15 @@ def test_ctrl_c_while_clients_read_and_write(
         assert table.to_pylist() == [{"o": 2, "n": 2_499}]
 
 
+def test_ctrl_c_at_once(tmp_path: Path) -> None:
+    """The first thing after the start: what a process still does in the background ends too."""
+    with running(tmp_path / "state") as (process, _):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(STOP_SECONDS) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
 def refused(state: Path, *options: str) -> str:
     """What a server says that does not start."""
     ended = subprocess.run(

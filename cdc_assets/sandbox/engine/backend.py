@@ -48,7 +48,8 @@ class Engine:
         self.passwords = self._ensure_logins(directory)
         self.capture.start()
         # pyarrow loads pandas with the first array of Python values: not while a client waits.
-        threading.Thread(target=pa.array, args=([0],), daemon=True).start()
+        self._warming = threading.Thread(target=pa.array, args=([0],), name="warming")
+        self._warming.start()
 
     def _ensure_logins(self, directory: Path) -> dict[str, str]:
         """The passwords of sa and reader, made at the first start; files of mode 0600."""
@@ -150,6 +151,7 @@ class Engine:
     def close(self) -> None:
         """Stop capture, end the sessions and close the store."""
         self.capture.stop()
+        self._warming.join()  # a process must not end in the middle of an import
         for session in list(self._sessions):
             session.close()
         self.store.close()
