@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from cdc_assets.sandbox.handle import Sandbox
 from cdc_assets.sandbox.results import SqlType
 from cdc_assets.sandbox.server import TdsServer
 from cdc_assets_tests.sandbox.wire import packets as p
@@ -23,6 +24,9 @@ from cdc_assets_tests.sandbox.wire.fuzz import Case, Fuzzer, Stage
 
 PACKETS = 10_000
 SEED = int(os.environ.get("CDC_FUZZ_SEED", "20261130"))
+ENGINE_PACKETS = 200
+"""About so many of them go to the real engine, whose logins take their time."""
+
 LOOK_EVERY = 1_000
 ANSWER_SECONDS = 10.0
 MEMORY_GROWTH_MAX = 64 * 1024 * 1024
@@ -57,7 +61,7 @@ def handshake(client: RawClient) -> None:
             incoming.write(b"".join(p.payloads(client.received)))
 
 
-def reach(client: RawClient, stage: Stage) -> None:
+def reach(client: RawClient, stage: Stage, login: bytes) -> None:
     """Do as a good client does up to a stage."""
     if stage == Stage.CONNECTED:
         return
@@ -67,16 +71,16 @@ def reach(client: RawClient, stage: Stage) -> None:
     if stage == Stage.ENCRYPTED:
         handshake(client)
     if stage == Stage.LOGGED_IN:
-        client.socket.sendall(p.packet(p.LOGIN7, p.login()))
+        client.socket.sendall(p.packet(p.LOGIN7, login))
         assert client.answer()
         assert LOGIN_ACK in client.received
     client.received.clear()
 
 
-def play(port: int, case: Case) -> bytes:
+def play(port: int, case: Case, login: bytes | None = None) -> bytes:
     """Send a case and wait until the server has dealt with it; what it said."""
     with RawClient(port, ANSWER_SECONDS) as client:
-        reach(client, case.stage)
+        reach(client, case.stage, login or p.login())
         with contextlib.suppress(ConnectionError):
             client.socket.sendall(case.data)
             if _needs_an_answer(case):
@@ -163,3 +167,26 @@ def test_malformed_packets(
     behaves(server)
     assert footprint is not None
     footprint.assert_back()
+
+
+def test_malformed_requests_to_the_real_engine(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "cdc_assets.sandbox")
+    fuzzer = Fuzzer(SEED)
+    cases = (fuzzer.case() for _ in range(3 * ENGINE_PACKETS))
+    with Sandbox(tmp_path / "state") as sandbox:
+        login = p.login("sa", sandbox.admin_password, database="master")
+        for case in cases:
+            if case.stage != Stage.LOGGED_IN:
+                continue
+            try:
+                play(sandbox.port, case, login)
+            except TimeoutError:
+                pytest.fail(f"seed {SEED}, {case.what}: no answer to {case.data.hex()}")
+            assert not caplog.records, f"seed {SEED}: {caplog.text} after {case.data.hex()}"
+        wait_until(lambda: not sandbox.engine._sessions)
+        with RawClient(sandbox.port) as client:
+            assert LOGIN_ACK in client.log_in(login)
+            # A DONE with one row.
+            assert client.ask(p.SQL_BATCH, p.batch("SELECT 1"))[-8:] == b"\x01" + bytes(7)
