@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cdc_assets.sandbox.engine import entries as e
-from cdc_assets.sandbox.language import collation, types
+from cdc_assets.sandbox.language import collation, nodes, types
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language.parser import parse_expression
 from cdc_assets.sandbox.language.scope import Relation, RelationColumn, Scope, Source
@@ -109,15 +109,23 @@ def _computed(
         "", tuple(RelationColumn(c.name, c.physical, c.type, c.nullable) for c in others)
     )
     scope = Scope(None, [Source("t", ("t",), relation)])
-    value = binder.value(parse_expression(text), scope)
+    node = parse_expression(text)
+    value = binder.value(node, scope)
     return e.Column(
         number,
         definition.name,
         value.type,
-        value.nullable and definition.nullable is not False,
+        definition.nullable is not False and (value.nullable or not _keeps_nullability(node)),
         computed=text,
         persisted=definition.persisted,
     )
+
+
+def _keeps_nullability(node: nodes.Node) -> bool:
+    """Whether a computed column may be NOT NULL: all others may overflow to NULL."""
+    if isinstance(node, nodes.Call):
+        return node.name[-1].upper() == "ISNULL"
+    return isinstance(node, nodes.Column | nodes.Constant)
 
 
 def keys_of(

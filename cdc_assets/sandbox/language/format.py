@@ -65,6 +65,7 @@ _DATES = {
     111: "replace({date}, '-', '/')",
 }
 _CLOCKS = {8: 0, 24: 0, 108: 0, 14: 3, 114: 3}
+_OLD_MOMENTS = frozenset({"datetime", "smalldatetime"})
 
 
 def _time(sql: str, source: SqlType, style: int | None) -> str:
@@ -91,6 +92,9 @@ def _time(sql: str, source: SqlType, style: int | None) -> str:
         return f"ticks_text({ticks}, {digits}, ' ')"
     if style in (126, 127):
         return _iso(ticks, source, digits) + (" || 'Z'" if style == 127 else "")
+    if style in (14, 114) and source.name in _OLD_MOMENTS:
+        # The old types have a colon before their milliseconds.
+        return f"replace(clock_text({ticks} % {TICKS_PER_DAY}, 3), '.', ':')"
     if style in _CLOCKS:
         return f"clock_text({ticks} % {TICKS_PER_DAY}, {min(_CLOCKS[style], digits)})"
     if style in (0, 100):

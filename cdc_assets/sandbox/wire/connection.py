@@ -306,8 +306,8 @@ class Conversation:
             raise ProtocolError(f"{message.type.name} before the answer to a request ended")
         # What is held stays: clients hang where part of a token never arrives. Two messages,
         # because tedious waits for a second one; every client has to understand them, for an
-        # attention may also cross a complete answer.
-        self._end_with(tokens.done(DoneToken.DONE, DoneStatus.FINAL))
+        # attention may also cross a complete answer. The first says that the answer is not whole.
+        self._end_with(tokens.done(DoneToken.DONE, DoneStatus.ERROR))
         self._end_with(tokens.done(DoneToken.DONE, DoneStatus.ATTENTION))
 
     def _end_with(self, data: bytes) -> None:

@@ -215,6 +215,8 @@ class ResponseWriter:
 
     def _stop_if_interrupted(self) -> None:
         if self._hooks.interrupted():
+            # What came before is complete, and its client counts on being told so.
+            self._flush_done(more=True)
             raise Attention
 
 

@@ -112,3 +112,17 @@ def test_a_driver_may_keep_the_rows_in_a_table_variable(shared: Client) -> None:
         "INSERT INTO @t EXEC sp_pkeys N'kinds'; SELECT d, e FROM @t ORDER BY e"
     )
     assert rows == [("code", 1), ("id", 2)]
+
+
+def test_foreign_keys_are_asked_for_a_table(shared: Client) -> None:
+    assert shared.rows("EXEC sp_fkeys @fktable_name = N'kinds', @fktable_owner = N'dbo'") == []
+    assert shared.error("EXEC sp_fkeys").number == 15252
+
+
+def test_a_computed_column_may_be_null_where_it_is_computed(shared: Client) -> None:
+    shared.run("CREATE TABLE c (a int NOT NULL, b AS a, c AS a + 1, d AS ISNULL(a, 0))")
+    try:
+        rows = shared.rows("EXEC sp_columns_100 N'c', N'dbo'")
+        assert [row[17] for row in rows] == ["NO", "NO", "YES", "NO"]
+    finally:
+        shared.run("DROP TABLE c")

@@ -353,3 +353,10 @@ def test_an_offset_given_to_a_datetime_leaves_its_milliseconds(shared: Client) -
         assert text == "2026-01-01 10:00:00.007 +01:00"
     finally:
         shared.run("DROP TABLE instants")
+
+
+def test_style_114_has_a_colon_before_a_datetimes_milliseconds(shared: Client) -> None:
+    text = "CONVERT(varchar(40), CAST('2026-01-01T01:02:03' AS {}), 114)"
+    assert shared.value(f"SELECT {text.format('datetime')}") == "01:02:03:000"
+    assert shared.value(f"SELECT {text.format('smalldatetime')}") == "01:02:00:000"
+    assert shared.value(f"SELECT {text.format('datetime2(3)')}") == "01:02:03.000"

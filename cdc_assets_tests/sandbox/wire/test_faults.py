@@ -83,7 +83,7 @@ def test_an_attention_is_acknowledged_in_a_message_of_its_own(
 ) -> None:
     client = tds(server)._tds_socket._main_session._transport
     client.settimeout(10)
-    ended = struct.pack(">BHHQ", 0xFD, 0, 0, 0)
+    ended = struct.pack("<BHHQ", 0xFD, 0x02, 0, 0)  # an error: it is not the whole answer
     acknowledged = struct.pack("<BHHQ", 0xFD, 0x20, 0, 0)
     client.sendall(packet(1, HEADERS + "wait".encode("utf-16-le")) + packet(6, b""))
     received = b""
