@@ -36,6 +36,9 @@ MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 MAX_PARAMETERS = 2100
 """Parameters of one RPC, as SQL Server bounds them (Msg 8003)."""
 
+MAX_PREPARED_STATEMENTS = 16_384
+"""Statements that one connection may hold prepared; the next is refused with Msg 701."""
+
 ENCODE_CHUNK_ROWS = 16384
 ENCODE_CHUNK_BYTES = 4 * 1024 * 1024
 """Rows encoded at once: at most so many, and (single giant rows aside) of so many bytes."""

@@ -14,6 +14,7 @@ from cdc_assets.sandbox.results import (
     SqlType,
 )
 from cdc_assets.sandbox.wire.declarations import Declaration, bind, parse_declarations
+from cdc_assets.sandbox.wire.limits import MAX_PREPARED_STATEMENTS
 from cdc_assets.sandbox.wire.requests import ProcedureCall
 
 _HANDLE_TYPE = SqlType("int")
@@ -102,6 +103,11 @@ class StatementRunner:
         return self._store(_Prepared(_text(parameters, 2, "sp_prepare"), declared))
 
     def _store(self, prepared: _Prepared) -> int:
+        if len(self._prepared) >= MAX_PREPARED_STATEMENTS:
+            text = (
+                "There is insufficient system memory in resource pool 'default' to run this query."
+            )
+            raise SqlError(701, text, severity=17)
         handle = self._next_handle
         self._next_handle += 1
         self._prepared[handle] = prepared

@@ -24,7 +24,7 @@ from cdc_assets_tests.sandbox.wire.fuzz import Case, Fuzzer, Stage
 
 PACKETS = 10_000
 SEED = int(os.environ.get("CDC_FUZZ_SEED", "20261130"))
-ENGINE_PACKETS = 200
+ENGINE_PACKETS = 500
 """About so many of them go to the real engine, whose logins take their time."""
 
 LOOK_EVERY = 1_000

@@ -12,6 +12,7 @@ from cdc_assets.sandbox.results import (
     SqlError,
     SqlType,
 )
+from cdc_assets.sandbox.wire import rpc
 from cdc_assets.sandbox.wire.declarations import bind, parse_declarations
 from cdc_assets.sandbox.wire.requests import ProcedureCall
 from cdc_assets.sandbox.wire.rpc import StatementRunner
@@ -105,6 +106,19 @@ def test_a_reset_forgets_what_was_prepared(session: CannedSession) -> None:
     runner.forget()
     with pytest.raises(SqlError, match="Could not find prepared statement"):
         call(runner, "sp_execute", 1)
+
+
+def test_prepared_statements_are_bounded(
+    session: CannedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpc, "MAX_PREPARED_STATEMENTS", 2)
+    runner = StatementRunner(session)
+    call(runner, "sp_prepare", None, None, "q")
+    call(runner, "sp_prepare", None, None, "q")
+    with pytest.raises(SqlError, match="insufficient system memory"):
+        call(runner, "sp_prepare", None, None, "q")
+    call(runner, "sp_unprepare", 1)
+    call(runner, "sp_prepare", None, None, "q")
 
 
 @pytest.mark.parametrize("name", ["sp_prepare", "sp_prepexec", "sp_prepexecrpc", "sp_executesql"])
