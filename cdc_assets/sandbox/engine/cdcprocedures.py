@@ -11,7 +11,7 @@ from cdc_assets.sandbox.engine import rows as made
 from cdc_assets.sandbox.engine.cdcfunctions import LSN
 from cdc_assets.sandbox.engine.duck import Row
 from cdc_assets.sandbox.engine.procedures import Call, Run
-from cdc_assets.sandbox.engine.viewrows import precision_of, scale_of
+from cdc_assets.sandbox.engine.systypes import precision_of, scale_of
 from cdc_assets.sandbox.language import types
 from cdc_assets.sandbox.results import MAX_LENGTH, Message, Result, SqlError
 

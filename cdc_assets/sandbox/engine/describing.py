@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from cdc_assets.sandbox.engine import deduction, systypes
 from cdc_assets.sandbox.engine import rows as made
 from cdc_assets.sandbox.engine.procedures import Call, Run, declared_types
-from cdc_assets.sandbox.engine.viewrows import precision_of, scale_of
+from cdc_assets.sandbox.engine.systypes import precision_of, scale_of
 from cdc_assets.sandbox.language import collation, errors, nodes, types, values
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language.parser import parse_batch

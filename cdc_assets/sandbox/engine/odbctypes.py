@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine import systypes
-from cdc_assets.sandbox.engine.viewrows import precision_of, scale_of
 from cdc_assets.sandbox.language import types
 from cdc_assets.sandbox.results import SqlType
 
@@ -91,9 +90,10 @@ def described(column: e.Column, version: int) -> OdbcColumn:
     return OdbcColumn(
         code,
         _name(column),
-        _SIZES.get(kind.name) or (max(kind.length or 0, 0) if sized else precision_of(kind)),
+        _SIZES.get(kind.name)
+        or (max(kind.length or 0, 0) if sized else systypes.precision_of(kind)),
         length,
-        scale_of(kind) if scaled else None,
+        systypes.scale_of(kind) if scaled else None,
         10 if numeric else None,
         sql_code,
         subtype,

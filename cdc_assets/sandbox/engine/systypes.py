@@ -72,6 +72,35 @@ def max_length(kind: SqlType) -> int:
     return _BY_NAME[kind.name][3]
 
 
+def precision_of(kind: SqlType) -> int:
+    """sys.columns' precision."""
+    fixed = {
+        "bit": 1,
+        "tinyint": 3,
+        "smallint": 5,
+        "int": 10,
+        "bigint": 19,
+        "real": 24,
+        "float": 53,
+        "money": 19,
+        "smallmoney": 10,
+        "date": 10,
+        "datetime": 23,
+        "smalldatetime": 16,
+    }
+    if kind.precision is not None:
+        return kind.precision
+    if kind.name in ("time", "datetime2", "datetimeoffset"):
+        base = {"time": 8, "datetime2": 19, "datetimeoffset": 26}[kind.name]
+        return base + (kind.scale + 1 if kind.scale else 0)
+    return fixed.get(kind.name, 0)
+
+
+def scale_of(kind: SqlType) -> int:
+    """sys.columns' scale."""
+    return {"money": 4, "smallmoney": 4, "datetime": 3}.get(kind.name, kind.scale or 0)
+
+
 def type_name(number: int) -> str | None:
     """TYPE_NAME()."""
     return next((row[0] for row in SYSTEM_TYPES if row[2] == number), None)

@@ -11,11 +11,12 @@ from cdc_assets.sandbox.engine.catalog import Catalog
 from cdc_assets.sandbox.engine.systypes import (
     SYSTEM_TYPES,
     max_length,
+    precision_of,
+    scale_of,
     system_type_id,
     user_type_id,
 )
 from cdc_assets.sandbox.language import types
-from cdc_assets.sandbox.results import SqlType
 
 Row = tuple[object, ...]
 _NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?")
@@ -164,30 +165,6 @@ def columns_rows(viewer: Viewer) -> list[Row]:
     return rows
 
 
-def precision_of(kind: SqlType) -> int:
-    """sys.columns' precision."""
-    fixed = {
-        "bit": 1,
-        "tinyint": 3,
-        "smallint": 5,
-        "int": 10,
-        "bigint": 19,
-        "real": 24,
-        "float": 53,
-        "money": 19,
-        "smallmoney": 10,
-        "date": 10,
-        "datetime": 23,
-        "smalldatetime": 16,
-    }
-    if kind.precision is not None:
-        return kind.precision
-    if kind.name in ("time", "datetime2", "datetimeoffset"):
-        base = {"time": 8, "datetime2": 19, "datetimeoffset": 26}[kind.name]
-        return base + (kind.scale + 1 if kind.scale else 0)
-    return fixed.get(kind.name, 0)
-
-
 def default_definition(column: e.Column) -> str | None:
     """A column's default as the server keeps it: numbers in two pairs of parentheses."""
     if column.default is None:
@@ -196,11 +173,6 @@ def default_definition(column: e.Column) -> str | None:
     while _PARENTHESISED.fullmatch(text):
         text = text[1:-1].strip()
     return f"(({text}))" if _NUMBER.fullmatch(text) else f"({text})"
-
-
-def scale_of(kind: SqlType) -> int:
-    """sys.columns' scale."""
-    return {"money": 4, "smallmoney": 4, "datetime": 3}.get(kind.name, kind.scale or 0)
 
 
 def types_rows(viewer: Viewer) -> list[Row]:
@@ -327,6 +299,12 @@ def identity_columns_rows(viewer: Viewer) -> list[Row]:
         for c in t.columns
         if c.identity is not None
     ]
+
+
+def foreign_keys_rows(viewer: Viewer) -> list[Row]:
+    """The rows of the view foreign_keys: none, for the sandbox refuses them."""
+    del viewer
+    return []
 
 
 def computed_columns_rows(viewer: Viewer) -> list[Row]:

@@ -79,6 +79,13 @@ _VIEWS: dict[str, tuple[str, Callable[[Viewer], list[Row]]]] = {
         "object_id int, name sysname, column_id int, definition nvarchar(max), is_persisted bit",
         viewrows.computed_columns_rows,
     ),
+    "sys.foreign_keys": (
+        _OBJECT_COLUMNS + ", referenced_object_id int, key_index_id int, is_disabled bit, "
+        "is_not_for_replication bit, is_not_trusted bit, delete_referential_action tinyint, "
+        "delete_referential_action_desc nvarchar(60), update_referential_action tinyint, "
+        "update_referential_action_desc nvarchar(60), is_system_named bit",
+        viewrows.foreign_keys_rows,
+    ),
     "cdc.change_tables": (
         "object_id int, version int, source_object_id int, capture_instance sysname, "
         "supports_net_changes bit, role_name sysname, index_name sysname, filegroup_name "
