@@ -178,6 +178,9 @@ _WANTED: dict[str, Callable[[], Any]] = {
     "unicode": _unicode,
     "long_text": _long_text,
     "nulls": lambda: EXPECTED["nulls"]["row"],
+    "types_written": _text_of_types,
+    "output_parameters": lambda: EXPECTED["output_parameters"]["out"],
+    "savepoint": lambda: EXPECTED["savepoint"]["rows"],
 }
 _NORMAL: dict[str, Callable[[Any], Any]] = {
     "types": _normal_types,

@@ -24,6 +24,7 @@ ROOT = CLIENTS.parents[1]
 EXPECTED_FILE = CLIENTS / "expected.json"
 EXPECTED: dict[str, Any] = json.loads(EXPECTED_FILE.read_text())
 CHECKS: list[str] = EXPECTED["checks"]
+STACK_CHECKS = CHECKS + EXPECTED["stack_checks"]
 BUILD_SECONDS_MAX = 600.0
 RUN_SECONDS_MAX = 90.0
 _SERVER = re.compile(r"(?:tcp:)?([^,]+)(?:,(\d+))?$")

@@ -5,7 +5,14 @@ import shutil
 import pytest
 
 from cdc_assets_tests.clients.expectation import normal, wanted
-from cdc_assets_tests.clients.stacks import CHECKS, CLIENTS, Outcomes, Place, build, build_folder
+from cdc_assets_tests.clients.stacks import (
+    CLIENTS,
+    STACK_CHECKS,
+    Outcomes,
+    Place,
+    build,
+    build_folder,
+)
 from cdc_assets_tests.source import Server
 
 pytestmark = [
@@ -30,6 +37,6 @@ def outcomes(server: Server) -> Outcomes:
     return Outcomes.of(["node", str(folder / "main.js")], Place.prepare(server))
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", STACK_CHECKS)
 def test_tedious(outcomes: Outcomes, check: str) -> None:
     assert normal(check, outcomes.got(check)) == wanted(check)

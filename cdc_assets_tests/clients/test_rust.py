@@ -8,9 +8,9 @@ import pytest
 from cdc_assets_tests.clients.expectation import normal, wanted
 from cdc_assets_tests.clients.stacks import (
     BUILD_SECONDS_MAX,
-    CHECKS,
     CLIENTS,
     RUN_SECONDS_MAX,
+    STACK_CHECKS,
     Outcomes,
     Place,
     build,
@@ -62,7 +62,7 @@ def outcomes(server: Server) -> Outcomes:
         pytest.param(check, marks=pytest.mark.xfail(strict=True, reason=ONE_MESSAGE))
         if check == "cancel"
         else check
-        for check in CHECKS
+        for check in STACK_CHECKS
     ],
 )
 def test_tiberius(outcomes: Outcomes, check: str) -> None:

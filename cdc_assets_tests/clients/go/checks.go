@@ -35,6 +35,9 @@ var checks = []struct {
 	{"unicode", unicode},
 	{"long_text", longText},
 	{"nulls", nulls},
+	{"types_written", typesWritten},
+	{"output_parameters", outputParameters},
+	{"savepoint", savepoint},
 }
 
 func loginWithVerifiedTLS(c *Client) (any, error) {
@@ -101,7 +104,9 @@ func types(c *Client) (any, error) {
 	return map[string]any{"rows": rows, "rowversions": versions}, err
 }
 
-func textOfTypes(c *Client) (any, error) {
+func textOfTypes(c *Client) (any, error) { return textOf(c, c.expected.Types.Table) }
+
+func textOf(c *Client, table string) (any, error) {
 	texts := []string{}
 	for _, column := range c.expected.Types.Columns {
 		if column.Text != "" {
@@ -109,7 +114,7 @@ func textOfTypes(c *Client) (any, error) {
 		}
 	}
 	return fetch(c.db, "SELECT "+strings.Join(texts, ", ")+
-		" FROM "+c.expected.Types.Table+" ORDER BY id")
+		" FROM "+table+" ORDER BY id")
 }
 
 // marked puts the driver's parameter marks where a statement has {1}, {2} ...

@@ -15,9 +15,18 @@ type Expected struct {
 	WrongPassword struct{ Password string } `json:"wrong_password"`
 	Scratch       struct{ Create string }
 	Types         struct {
-		Table   string
-		Columns []Column
+		Table, DDL string
+		Columns    []Column
 	}
+	TypesWritten struct{ Insert string } `json:"types_written"`
+	Output       struct {
+		SQL string
+		In  struct {
+			A int
+			S string
+		}
+	} `json:"output_parameters"`
+	Savepoint  struct{ Kept, Undone, Read string }
 	Parameters struct {
 		SQL    string
 		Values []any

@@ -8,7 +8,7 @@ import {
 const AS_TEXT = new Set(['c_decimal', 'c_decimal_38', 'c_numeric_38', 'c_money']);
 
 // Runs a check on a connection of its own.
-async function connected(work, ...login) {
+export async function connected(work, ...login) {
   const connection = await connect(...login);
   try {
     return await work(connection);
@@ -52,9 +52,12 @@ export function types({ types: { columns, table } }) {
 }
 
 export function text_of_types({ types: { columns, table } }) {
+  return connected((connection) => textOf(connection, columns, table));
+}
+
+export function textOf(connection, columns, table) {
   const texts = columns.flatMap((column) => column.text ?? []);
-  const query = `SELECT ${texts.join(', ')} FROM ${table} ORDER BY id`;
-  return connected((connection) => fetch(connection, query));
+  return fetch(connection, `SELECT ${texts.join(', ')} FROM ${table} ORDER BY id`);
 }
 
 export function parameters({ parameters: { sql, values, kinds, scale } }) {

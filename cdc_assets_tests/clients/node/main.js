@@ -2,11 +2,13 @@
 // Where the server is comes from the environment, what to run from expected.json.
 
 import { readFileSync } from 'node:fs';
-import * as checks from './checks.js';
+import * as common from './checks.js';
 import { env } from './server.js';
+import * as own from './written.js';
 
+const checks = { ...common, ...own };
 const orders = JSON.parse(readFileSync(env('EXPECTED'), 'utf8'));
-for (const check of orders.checks) {
+for (const check of [...orders.checks, ...orders.stack_checks]) {
   let line;
   try {
     line = { check, ok: true, got: await checks[check](orders) };

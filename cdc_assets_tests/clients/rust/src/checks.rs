@@ -1,13 +1,15 @@
 //! The checks of expected.json.
 
 use crate::server::{
-    administrator, ask, bound, connect, env, fetch, read, server_error, Outcome, Scratch, Tls,
+    administrator, ask, bound, connect, env, fetch, read, server_error, Connection, Outcome,
+    Scratch, Tls,
 };
+use crate::written;
 use serde_json::{json, Value};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 19] = [
     "login_with_verified_tls",
     "login_without_tls",
     "wrong_password",
@@ -24,6 +26,9 @@ pub const NAMES: [&str; 16] = [
     "unicode",
     "long_text",
     "nulls",
+    "types_written",
+    "output_parameters",
+    "savepoint",
 ];
 
 /// tiberius reads money as a 64-bit float, which cannot hold its 19 digits: its text instead.
@@ -46,15 +51,18 @@ pub async fn run(check: &str, orders: &Value) -> Outcome<Value> {
         "unicode" => unicode(orders).await,
         "long_text" => long_text(orders).await,
         "nulls" => nulls(orders).await,
+        "types_written" => written::types_written(orders).await,
+        "output_parameters" => written::output_parameters(&orders[check]).await,
+        "savepoint" => written::savepoint(orders).await,
         _ => Err(format!("{check} is unknown").into()),
     }
 }
 
-fn text(value: &Value) -> &str {
+pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn list(value: &Value) -> &[Value] {
+pub fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
@@ -82,12 +90,7 @@ async fn wrong_password(order: &Value) -> Outcome<Value> {
 async fn types(order: &Value) -> Outcome<Value> {
     let (mut names, mut digits) = (vec![], vec![]);
     for column in list(&order["columns"]) {
-        let name = text(&column["name"]);
-        names.push(if AS_TEXT.contains(&name) {
-            text(&column["text"])
-        } else {
-            name
-        });
+        names.push(readable(column));
         let count = match text(&column["kind"]) {
             "decimal" => &column["scale"],
             _ => &column["digits"],
@@ -103,17 +106,28 @@ async fn types(order: &Value) -> Outcome<Value> {
     Ok(json!({"rows": sets.rows[0], "rowversions": versions}))
 }
 
+/// What reads a column whole.
+pub fn readable(column: &Value) -> &str {
+    let name = text(&column["name"]);
+    match AS_TEXT.contains(&name) {
+        true => text(&column["text"]),
+        false => name,
+    }
+}
+
 async fn text_of_types(order: &Value) -> Outcome<Value> {
+    let mut connection = administrator().await?;
+    text_of(&mut connection, order, text(&order["table"])).await
+}
+
+/// The canonical text of every column of a table like the types' one.
+pub async fn text_of(connection: &mut Connection, order: &Value, table: &str) -> Outcome<Value> {
     let columns = list(&order["columns"]).iter();
     let texts: Vec<&str> = columns
         .filter_map(|column| column["text"].as_str())
         .collect();
-    let query = format!(
-        "SELECT {} FROM {} ORDER BY id",
-        texts.join(", "),
-        text(&order["table"])
-    );
-    Ok(json!(fetch(&mut administrator().await?, &query).await?))
+    let query = format!("SELECT {} FROM {} ORDER BY id", texts.join(", "), table);
+    Ok(json!(fetch(connection, &query).await?))
 }
 
 async fn parameters(order: &Value) -> Outcome<Value> {

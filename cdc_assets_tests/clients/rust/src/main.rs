@@ -4,6 +4,7 @@
 mod canonical;
 mod checks;
 mod server;
+mod written;
 
 use serde_json::{json, Value};
 use server::Outcome;
