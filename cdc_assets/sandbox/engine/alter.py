@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cdc_assets.sandbox.engine import entries as e
+from cdc_assets.sandbox.engine import tableconstraints
 from cdc_assets.sandbox.engine.capture import FIRST_CAPTURED
 from cdc_assets.sandbox.engine.columns import columns_of, keys_of, primary_not_null
 from cdc_assets.sandbox.engine.relations import relation_of
@@ -126,6 +127,7 @@ def alter_column(
             5074,
             f"The object is dependent on column '{definition.name}'.",
         )
+    tableconstraints.refuse_change_of_column(work, table, column, "ALTER COLUMN")
     kind = definition.type
     if kind.name in types.STRINGS:
         chosen = definition.collation or column.type.collation or default_collation
@@ -186,6 +188,7 @@ def drop_columns(work: Work, table: e.Table, names: Sequence[str]) -> None:
                 f"ALTER TABLE DROP COLUMN {name} failed because one or more objects access this "
                 "column.",
             )
+        tableconstraints.refuse_change_of_column(work, table, column, "DROP COLUMN")
         if len(table.columns) == 1:
             raise SqlError(
                 4923,
@@ -202,12 +205,17 @@ def drop_constraints(
 ) -> None:
     """DROP CONSTRAINT, or DROP INDEX; raises Msg 3728 or 3701."""
     for name in names:
+        rest = None if index else tableconstraints.without(table, name)
+        if rest is not None:
+            table = rest
+            continue
         key = next((k for k in table.keys if k.name.lower() == name.lower()), None)
         if key is None or key.constraint == index:
             raise SqlError(3728, f"'{name}' is not a constraint.")
         used = any(i.index_name == key.name for i in work.current.instances_of(table.id))
         if used:
             raise _used_by_capture(table, key)
+        tableconstraints.refuse_drop_of_key(work, table, key)
         table = replace(table, keys=tuple(k for k in table.keys if k.id != key.id))
     work.catalog = work.current.put(work.connection, table)
 

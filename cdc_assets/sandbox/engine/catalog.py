@@ -92,6 +92,18 @@ class Catalog:
             (t for t in self._tables.values() if t.database == database), key=lambda t: t.id
         )
 
+    @cached_property
+    def _referencing(self) -> dict[int, list[tuple[e.Table, e.ForeignKey]]]:
+        found: dict[int, list[tuple[e.Table, e.ForeignKey]]] = {}
+        for table in self._tables.values():
+            for key in table.foreign_keys:
+                found.setdefault(key.target, []).append((table, key))
+        return found
+
+    def referencing(self, target: int) -> list[tuple[e.Table, e.ForeignKey]]:
+        """The foreign keys that reference a table, with the tables they are on."""
+        return self._referencing.get(target, [])
+
     def mapping(self, database: int) -> e.Table | None:
         """cdc.lsn_time_mapping of a database."""
         return self.table(database, "cdc", "lsn_time_mapping")

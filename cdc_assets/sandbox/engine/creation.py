@@ -13,6 +13,7 @@ from cdc_assets.sandbox.engine.columns import (
     primary_not_null,
 )
 from cdc_assets.sandbox.engine.context import Context
+from cdc_assets.sandbox.engine.tableconstraints import constrain
 from cdc_assets.sandbox.engine.temporary import create_temporary
 from cdc_assets.sandbox.engine.work import Work
 from cdc_assets.sandbox.language import errors, types
@@ -54,7 +55,8 @@ def create_table(session: EngineSession, statement: s.CreateTable) -> None:
         columns = primary_not_null(columns, keys, definitions)
         if not columns:
             raise errors.syntax(")")
-        _store(session, work, (database, schema, name), columns, keys)
+        table = _store(session, work, (database, schema, name), columns, keys)
+        constrain(session.context, work, session.binder(), table, statement.definition)
 
 
 def create_from(

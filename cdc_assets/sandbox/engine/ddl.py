@@ -10,6 +10,7 @@ from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.columns import (
     keys_of,
 )
+from cdc_assets.sandbox.engine.tableconstraints import constrain, refuse_end_of_table
 from cdc_assets.sandbox.engine.temporary import drop_temporary
 from cdc_assets.sandbox.engine.work import Work
 from cdc_assets.sandbox.language import collation, errors
@@ -93,6 +94,8 @@ def _alter_table(session: EngineSession, statement: s.AlterTable) -> None:
         binder = session.binder()
         if statement.action == "ADD" and statement.definition is not None:
             alter.add(work, binder, table, statement.definition, session.context.collation)
+            added = work.current.existing_table(table.id)
+            constrain(session.context, work, binder, added, statement.definition)
         elif statement.action == "ALTER COLUMN" and statement.definition is not None:
             alter.alter_column(
                 work, table, statement.definition.columns[0], session.context.collation
@@ -217,6 +220,7 @@ def _drop_table(session: EngineSession, name: tuple[str, ...], *, if_exists: boo
     if table.shipped:
         raise errors.unsupported("DROP of a table that CDC made")
     with session.writing() as work:
+        refuse_end_of_table(work, table, 3726)
         for instance in work.current.instances_of(table.id):
             remove_instance(work, instance)
         remove_table(work, table)

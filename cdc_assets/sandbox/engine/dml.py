@@ -10,6 +10,7 @@ import pyarrow as pa
 from cdc_assets.sandbox.engine import changes
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.constraints import check_keys, check_nulls
+from cdc_assets.sandbox.engine.references import Checker
 from cdc_assets.sandbox.engine.relations import relation_of
 from cdc_assets.sandbox.engine.targets import TargetColumns
 from cdc_assets.sandbox.engine.work import Work
@@ -59,6 +60,9 @@ class Changer(TargetColumns):
     @property
     def _shown(self) -> str:
         return f"{self.database}.{self.table.schema}.{self.table.name}"
+
+    def _checker(self, verb: str) -> Checker:
+        return Checker(self.work, self.binder, self.table, self.database, verb)
 
     def _run(self, sql: str) -> None:
         self.connection.execute(sql)
@@ -182,10 +186,13 @@ class Changer(TargetColumns):
         stage, identity = self._complete(given, count)
         check_nulls(self.work, self.table, self._shown, stage, self.table.columns, "INSERT")
         check_keys(self.work, self.table, stage, count, replaced=None)
+        checker = self._checker("INSERT")
+        checker.rows(stage)
         names = ", ".join(c.physical for c in self.table.columns)
         self._run(
             f"INSERT INTO {self.table.physical} ({names}) SELECT {names} FROM {stage} ORDER BY rn"
         )
+        checker.children(stage, self.table.foreign_keys)
         changes.log_rows(self.work, self.table, 2, stage, count)
         self.work.wrote(self.table)
         return Applied(count, stage, identity)
@@ -297,10 +304,15 @@ class Changer(TargetColumns):
         keys = {c for key in self.table.keys if key.unique for c in key.columns}
         if keys & {c.id for c in written}:
             check_keys(self.work, self.table, stage, count, replaced="rid")
+        checker = self._checker("UPDATE")
+        checker.rows(stage)
         sets = ", ".join(f"{c.physical} = n.{c.physical}" for c in written)
         self._run(
             f"UPDATE {self.table.physical} AS t SET {sets} FROM {stage} AS n WHERE t.rowid = n.rid"
         )
+        numbers = {c.id for c in written}
+        checker.children(stage, [k for k in self.table.foreign_keys if numbers & set(k.columns)])
+        checker.parents(stage, "o", numbers)
         changes.log_updates(self.work, self.table, stage, count, {c.id for c in written})
         self.work.wrote(self.table)
         return Applied(count, stage)
@@ -319,6 +331,7 @@ class Changer(TargetColumns):
     def _delete(self, count: int) -> Applied:
         if count:
             self._run(f"DELETE FROM {self.table.physical} WHERE rowid IN (SELECT rid FROM {STAGE})")
+            self._checker("DELETE").parents(STAGE, "c")
             changes.log_rows(self.work, self.table, 1, STAGE, count)
             self.work.wrote(self.table)
         return Applied(count, STAGE)

@@ -70,6 +70,27 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """A CHECK constraint; `column` where it was written with a column."""
+
+    id: int
+    name: str
+    text: str
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """A FOREIGN KEY: ids of its columns, of the table it references, and of that one's columns."""
+
+    id: int
+    name: str
+    columns: tuple[int, ...]
+    target: int
+    target_columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table; `shipped` for the ones that CDC makes."""
 
@@ -82,6 +103,8 @@ class Table:
     keys: tuple[Key, ...] = ()
     shipped: bool = False
     next_column: int = 1
+    checks: tuple[Check, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
 
     @property
     def key(self) -> str:

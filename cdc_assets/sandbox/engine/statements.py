@@ -14,6 +14,7 @@ from cdc_assets.sandbox.engine.dml import Applied, Changer
 from cdc_assets.sandbox.engine.merge import merge
 from cdc_assets.sandbox.engine.relations import relation_of
 from cdc_assets.sandbox.engine.rows import arrow_type
+from cdc_assets.sandbox.engine.tableconstraints import refuse_end_of_table
 from cdc_assets.sandbox.engine.temporary import (
     TemporaryTable,
     TemporaryWork,
@@ -248,6 +249,7 @@ class StatementRunner:
                 "enabled for Change Data Capture.",
             )
         with self.session.writing() as work:
+            refuse_end_of_table(work, table, 4712)
             work.connection.execute(f"DELETE FROM {table.physical}")
             work.wrote(table)
             for column in table.columns:

@@ -9,6 +9,7 @@ from cdc_assets.sandbox.engine.catalog import Catalog
 from cdc_assets.sandbox.engine.columns import columns_of, columns_of_query, keys_of
 from cdc_assets.sandbox.engine.duck import Connection
 from cdc_assets.sandbox.engine.store import Store
+from cdc_assets.sandbox.engine.tableconstraints import refuse_in_temporary
 from cdc_assets.sandbox.engine.work import Work
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language import types
@@ -64,12 +65,16 @@ class TemporaryWork(Work):
     def took_keys(self, table: e.Table, key: e.Key, select: str) -> None:
         """Nobody else can take them."""
 
+    def relies_on(self, table: e.Table) -> None:
+        """Nothing references it."""
+
     def keep_keys(self) -> None:
         """There are none."""
 
 
 def create_temporary(session: EngineSession, name: str, definition: s.TableDefinition) -> None:
     """DECLARE @t TABLE (…) or CREATE TABLE #t (…)."""
+    refuse_in_temporary(definition)
     session.begin_temporary(name)
     columns = columns_of(session.binder(), definition.columns, session.context.collation)
     _create(session, name, columns, keys_of(name, columns, definition.keys))

@@ -56,6 +56,7 @@ class Work:
         self._sequence: defaultdict[int, int] = defaultdict(int)
         self._commands: defaultdict[int, int] = defaultdict(int)
         self._touched: defaultdict[int, set[int]] = defaultdict(set)
+        self._relied: set[int] = set()
         self.open = True
         self.temporary: list[str] = []
         """Temporary tables made inside it: a rollback takes them back."""
@@ -86,6 +87,10 @@ class Work:
         Read only if a commit needs them, or `keep_keys` says that they are about to go.
         """
         self._lazy_keys.append((table, key, select))
+
+    def relies_on(self, table: e.Table) -> None:
+        """What a statement did holds only while nobody else changes this table."""
+        self._relied.add(table.id)
 
     def keep_keys(self) -> None:
         """Read the keys that the last statement took, before its staged rows are gone."""
@@ -162,7 +167,7 @@ class Work:
                     f"{MAX_JOURNAL_BYTES >> 20} MB is not supported by the sandbox.",
                 )
             seen = self.store.serials
-            tables = set(seen) if self._fixed else self.written
+            tables = set(seen) if self._fixed else self.written | self._relied
             if any(seen[t] != self._seen.get(t, 0) for t in tables):
                 raise conflict()
             self._seen = dict(seen)
@@ -244,6 +249,8 @@ class Work:
 
     def _check_keys(self) -> None:
         """Someone else committed to a table meanwhile: did they take a key we took too?"""
+        if any(self.store.serials[t] != self._seen.get(t, 0) for t in self._relied):
+            raise conflict()
         touched = {t.id for t, _, _ in self._lazy_keys} | {t.id for t, _, _ in self._taken}
         if all(self.store.serials[t] == self._seen.get(t, 0) for t in touched):
             return

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from cdc_assets.sandbox.language import errors
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language import tokens as t
 from cdc_assets.sandbox.language.queries import QueryParser
 from cdc_assets.sandbox.results import SqlError
+
+
+@dataclass(slots=True)
+class _Elements:
+    """What a table's parentheses have given so far."""
+
+    columns: list[s.ColumnDefinition] = field(default_factory=list)
+    keys: list[s.KeyDefinition] = field(default_factory=list)
+    checks: list[s.CheckDefinition] = field(default_factory=list)
+    references: list[s.ReferenceDefinition] = field(default_factory=list)
+
+    def definition(self) -> s.TableDefinition:
+        return s.TableDefinition(
+            tuple(self.columns), tuple(self.keys), tuple(self.checks), tuple(self.references)
+        )
 
 
 class DefinitionParser(QueryParser):
@@ -115,27 +132,53 @@ class DefinitionParser(QueryParser):
     def table_definition(self) -> s.TableDefinition:
         """The parenthesized columns and constraints."""
         self.expect("(")
-        columns: list[s.ColumnDefinition] = []
-        keys: list[s.KeyDefinition] = []
+        found = _Elements()
         while True:
-            self._table_element(columns, keys)
+            self._table_element(found)
             if not self.accept(",") or self.at(")"):
                 break
         self.expect(")")
-        return s.TableDefinition(tuple(columns), tuple(keys))
+        return found.definition()
 
-    def _table_element(
-        self, columns: list[s.ColumnDefinition], keys: list[s.KeyDefinition]
-    ) -> None:
+    def _table_element(self, found: _Elements) -> None:
         name = self.identifier() if self.accept("CONSTRAINT") else None
         if self.at("PRIMARY", "UNIQUE"):
-            keys.append(self._table_key(name))
-        elif self.at("FOREIGN", "CHECK", "INDEX"):
-            raise errors.unsupported(f"A {self.token.upper} constraint in a table")
+            found.keys.append(self._table_key(name))
+        elif self.at("CHECK"):
+            found.checks.append(self._check(name, None))
+        elif self.at("FOREIGN"):
+            self.expect_phrase("FOREIGN", "KEY")
+            found.references.append(self._reference(name, self.name_list()))
+        elif self.at("INDEX"):
+            raise errors.unsupported("An INDEX in a table")
+        elif name is not None and self.at("DEFAULT"):
+            raise errors.unsupported("A DEFAULT constraint added to a column")
         elif name is not None:
             self.fail()
         else:
-            columns.append(self._column(keys))
+            found.columns.append(self._column(found))
+
+    def _check(self, name: str | None, column: str | None) -> s.CheckDefinition:
+        self.expect("CHECK")
+        if self.at("NOT"):
+            raise errors.unsupported("NOT FOR REPLICATION")
+        start = self.token.start
+        self.expect("(")
+        self.condition()
+        self.expect(")")
+        return s.CheckDefinition(name, self._text_from(start), column)
+
+    def _reference(self, name: str | None, columns: tuple[str, ...]) -> s.ReferenceDefinition:
+        self.expect("REFERENCES")
+        target = self.object_name()
+        wanted = self.name_list() if self.at("(") else ()
+        while self.accept("ON"):
+            self.expect("DELETE", "UPDATE")
+            if not self.accept_phrase("NO", "ACTION"):
+                raise errors.unsupported(f"A foreign key's {self.token.text}")
+        if self.at("NOT"):
+            raise errors.unsupported("NOT FOR REPLICATION")
+        return s.ReferenceDefinition(name, columns, target, wanted)
 
     def _table_key(self, name: str | None) -> s.KeyDefinition:
         primary = self.expect("PRIMARY", "UNIQUE") == "PRIMARY"
@@ -155,7 +198,7 @@ class DefinitionParser(QueryParser):
         self.expect(")")
         return tuple(columns)
 
-    def _column(self, keys: list[s.KeyDefinition]) -> s.ColumnDefinition:
+    def _column(self, found: _Elements) -> s.ColumnDefinition:
         name = self.identifier()
         if self.accept("AS"):
             text = self._expression_text()
@@ -182,15 +225,28 @@ class DefinitionParser(QueryParser):
                 constraint = self.identifier()
             elif self.accept("DEFAULT"):
                 default = self._expression_text()
-            elif self.at("PRIMARY", "UNIQUE"):
-                keys.append(self._column_key(name, constraint))
+            elif self._column_constraint(found, name, constraint):
+                constraint = None
             elif self.at("ROWGUIDCOL", "SPARSE"):
                 self.advance()
-            elif self.at("REFERENCES", "CHECK", "FOREIGN", "GENERATED"):
+            elif self.at("GENERATED"):
                 raise errors.unsupported(f"A {self.token.upper} column option")
             else:
                 break
         return s.ColumnDefinition(name, kind, collation, nullable, identity, default)
+
+    def _column_constraint(self, found: _Elements, column: str, name: str | None) -> bool:
+        """A constraint written with its column, if one stands here."""
+        if self.at("PRIMARY", "UNIQUE"):
+            found.keys.append(self._column_key(column, name))
+        elif self.at("CHECK"):
+            found.checks.append(self._check(name, column))
+        elif self.at("FOREIGN", "REFERENCES"):
+            self.accept_phrase("FOREIGN", "KEY")
+            found.references.append(self._reference(name, (column,)))
+        else:
+            return False
+        return True
 
     def _column_key(self, column: str, name: str | None) -> s.KeyDefinition:
         primary = self.expect("PRIMARY", "UNIQUE") == "PRIMARY"
@@ -244,17 +300,20 @@ class DefinitionParser(QueryParser):
     def _alter_table(self) -> s.Statement:
         start = self.tokens[self.index - 2].start
         name = self.object_name()
+        if self.accept("WITH"):
+            if self.accept("NOCHECK"):
+                raise errors.unsupported("WITH NOCHECK")
+            self.expect("CHECK")
         if self.accept("ADD"):
-            columns: list[s.ColumnDefinition] = []
-            keys: list[s.KeyDefinition] = []
+            found = _Elements()
             while True:
-                self._table_element(columns, keys)
+                self._table_element(found)
                 if not self.accept(","):
                     break
-            definition = s.TableDefinition(tuple(columns), tuple(keys))
+            definition = found.definition()
             return s.AlterTable(name, "ADD", definition, (), self._text_from(start))
         if self.accept_phrase("ALTER", "COLUMN"):
-            column = self._column([])
+            column = self._column(_Elements())
             definition = s.TableDefinition((column,), ())
             return s.AlterTable(name, "ALTER COLUMN", definition, (), self._text_from(start))
         self.expect("DROP")

@@ -34,6 +34,16 @@ def parse_expression(text: str) -> nodes.Node:
     return node
 
 
+@lru_cache(maxsize=_BATCH_CACHE)
+def parse_condition(text: str) -> nodes.Node:
+    """One search condition, as a CHECK constraint has it."""
+    parser = StatementParser(text)
+    node = parser.condition()
+    if parser.token.kind != t.END:
+        parser.fail()
+    return node
+
+
 class StatementParser(ChangeParser):
     """Reads statements."""
 

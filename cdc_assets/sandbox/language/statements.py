@@ -255,11 +255,32 @@ class KeyDefinition(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckDefinition(Node):
+    """CHECK (…): a T-SQL condition, with the column that it was written with."""
+
+    name: str | None
+    text: str
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceDefinition(Node):
+    """FOREIGN KEY … REFERENCES …; without target columns the primary key's."""
+
+    name: str | None
+    columns: tuple[str, ...]
+    target: Name
+    target_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TableDefinition(Node):
     """What stands in the parentheses of CREATE TABLE."""
 
     columns: tuple[ColumnDefinition, ...]
-    keys: tuple[KeyDefinition, ...]
+    keys: tuple[KeyDefinition, ...] = ()
+    checks: tuple[CheckDefinition, ...] = ()
+    references: tuple[ReferenceDefinition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
