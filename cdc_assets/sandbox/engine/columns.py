@@ -134,17 +134,25 @@ def keys_of(
     definitions: Sequence[s.KeyDefinition],
     existing: Sequence[e.Key] = (),
 ) -> tuple[e.Key, ...]:
-    """The keys that definitions describe; raises Msg 1911, 1779, 8111."""
+    """The keys that definitions describe; raises Msg 1911, 1909, 1919, 1779, 8110."""
     found: list[e.Key] = list(existing)
     for definition in definitions:
         if definition.primary and any(key.primary for key in found):
-            raise SqlError(1779, f"Table '{table}' already has a primary key defined on it.")
-        chosen = []
+            if any(key.primary for key in existing):
+                raise SqlError(1779, f"Table '{table}' already has a primary key defined on it.")
+            raise SqlError(8110, f"Cannot add multiple PRIMARY KEY constraints to table '{table}'.")
+        chosen: list[e.Column] = []
         for name, _ in definition.columns:
             column = next((c for c in columns if c.name.lower() == name.lower()), None)
             if column is None:
                 raise SqlError(
                     1911, f"Column name '{name}' does not exist in the target table or view."
+                )
+            if column in chosen:
+                raise SqlError(
+                    1909,
+                    "Cannot use duplicate column names in index. Column name "
+                    f"'{column.name}' listed more than once.",
                 )
             if types.is_max(column.type):
                 raise SqlError(
@@ -181,6 +189,8 @@ def primary_not_null(
 ) -> tuple[e.Column, ...]:
     """A primary key's columns are NOT NULL; raises Msg 8111 where NULL was asked for."""
     asked = {d.name.lower() for d in definitions if d.nullable is True}
+    made = {d.name.lower() for d in definitions}
+    asked |= {c.name.lower() for c in columns if c.nullable and c.name.lower() not in made}
     strict = {number for key in keys if key.primary for number in key.columns}
     for column in columns:
         if column.id in strict and column.name.lower() in asked:

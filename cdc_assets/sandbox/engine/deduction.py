@@ -94,7 +94,7 @@ class Deduction(QueryBinder):
     def _row_count(self, node: nodes.Node, scope: Scope | None) -> int:
         value = self.value(node, scope or Scope())
         self._learn(value, types.BIGINT, exactly=True)
-        return 0 if value.sql.startswith(_MARK) else super()._row_count(node, scope)
+        return 1 if value.sql.startswith(_MARK) else super()._row_count(node, scope)
 
     # --- statements ----------------------------------------------------------------------------
 

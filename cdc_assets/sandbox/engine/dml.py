@@ -126,9 +126,12 @@ class Changer(TargetColumns):
             return values.null(column.type)
         return self._assigned(column, self.binder.value(parse_expression(column.default), Scope()))
 
-    def insert_query(self, columns: Sequence[e.Column], query: nodes.Query) -> Applied:
+    def insert_query(self, names: Sequence[str], query: nodes.Query) -> Applied:
         """INSERT … SELECT."""
+        columns = self.insert_columns(names, None)
         bound = self.binder.query(query)
+        if not names:
+            self.insert_columns((), len(bound.outputs))
         if len(bound.outputs) != len(columns):
             more = len(columns) > len(bound.outputs)
             raise SqlError(
@@ -269,7 +272,8 @@ class Changer(TargetColumns):
         """The text of a column's new value."""
         if isinstance(node, nodes.Constant) and node.kind == "default":
             return self._default(column).sql
-        return self._assigned(column, self.binder.value(node, scope)).sql
+        with scope.within("SET"):
+            return self._assigned(column, self.binder.value(node, scope)).sql
 
     def insert_staged(self, select: str, given: Sequence[e.Column]) -> int:
         """Insert rows that a query gives (rn, c1, …), already in their columns' types."""

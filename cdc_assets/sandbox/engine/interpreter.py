@@ -50,10 +50,9 @@ _CHANGES = (s.Insert, s.Update, s.Delete, s.Merge)
 class _JumpError(Exception):
     """BREAK, CONTINUE or RETURN on its way to the loop or batch it ends."""
 
-    def __init__(self, kind: str, status: int = 0) -> None:
+    def __init__(self, kind: str) -> None:
         super().__init__(kind)
         self.kind = kind
-        self.status = status
 
 
 class Interpreter:
@@ -150,9 +149,9 @@ class Interpreter:
             yield from self._run(statements)
         except _JumpError as jump:
             if jump.kind != "RETURN":
-                raise SqlError(
-                    135, "Cannot use a BREAK statement outside the scope of a WHILE statement.", 15
-                ) from None
+                number = 135 if jump.kind == "BREAK" else 136
+                text = f"Cannot use a {jump.kind} statement outside the scope of a WHILE statement."
+                raise SqlError(number, text, 15) from None
 
     def procedure(self, name: str, arguments: Sequence[procedures.Argument]) -> Iterator[Result]:
         """Run a procedure by name."""
@@ -245,8 +244,10 @@ class Interpreter:
         yield Message(0, str(self.text(statement.value)))
 
     def _jump(self, statement: s.Jump) -> Iterator[Result]:
-        status = self.constant(statement.value, types.INT) if statement.value else 0
-        raise _JumpError(statement.kind, int(str(status or 0)))
+        if statement.value is not None:
+            text = "A RETURN statement with a return value cannot be used in this context."
+            raise SqlError(178, text, 15)
+        raise _JumpError(statement.kind)
 
     # --- control flow --------------------------------------------------------------------------
 

@@ -197,8 +197,7 @@ class StatementRunner:
             width = len(statement.source.rows[0])
             columns = changer.insert_columns(statement.columns, width)
             return changer.insert_values(columns, statement.source)
-        columns = changer.insert_columns(statement.columns, None)
-        return changer.insert_query(columns, statement.source)
+        return changer.insert_query(statement.columns, statement.source)
 
     def _update_or_delete(
         self,
@@ -208,7 +207,10 @@ class StatementRunner:
         statement: s.Update | s.Delete,
     ) -> Applied:
         scope, source, alias = self.bind_target(binder, table, statement)
-        where = f" WHERE {binder.condition(statement.where, scope)}" if statement.where else ""
+        where = ""
+        if statement.where is not None:
+            with scope.within("WHERE"):
+                where = f" WHERE {binder.condition(statement.where, scope)}"
         limit = ""
         if statement.top is not None:
             limit = f" LIMIT {self.interpreter.constant(statement.top, values.integer(0).type)}"

@@ -36,6 +36,14 @@ class TargetColumns:
             self._check_writable(column)
         if width is not None and width != len(chosen):
             if not names:
+                written = [c for c in self.table.columns if not c.generated]
+                if len(written) == width > len(chosen):
+                    raise SqlError(
+                        8101,
+                        "An explicit value for the identity column in table "
+                        f"'{self.table.name}' can only be specified when a column list is used "
+                        "and IDENTITY_INSERT is ON.",
+                    )
                 raise SqlError(
                     213, "Column name or number of supplied values does not match table definition."
                 )

@@ -42,7 +42,7 @@ def translate(error: duckdb.Error) -> SqlError:
         return SqlError(8115, "Arithmetic overflow error converting expression to data type.")
     if isinstance(error, duckdb.OutOfMemoryException):
         return SqlError(701, "There is insufficient system memory to run this query.", 17)
-    return SqlError(40515, f"The sandbox cannot run this statement: {text.splitlines()[0]}")
+    return SqlError(40515, "This statement is not supported by the sandbox.")
 
 
 def conflict() -> SqlError:

@@ -30,10 +30,15 @@ def calculate(op: str, left: Value, right: Value) -> Value:
         return _join_binaries(left, right)
     if kinds & {"datetime", "smalldatetime"} and op in "+-":
         return _datetime(op, left, right)
+    _check_dates(op, left, right)
     left, right = _numeric(op, left, right)
     name = max((left.type.name, right.type.name), key=types.RANK.__getitem__)
     if op in "&|^":
         return _bitwise(op, left, right)
+    if kinds == {"bit"}:
+        raise SqlError(
+            402, f"The data types bit and bit are incompatible in the {_NAMES[op]} operator."
+        )
     if name in types.FLOATS:
         return _float(op, left, right, SqlType(name))
     if name in types.DECIMALS or (name in types.MONEYS and kinds & types.DECIMALS):
@@ -43,6 +48,23 @@ def calculate(op: str, left: Value, right: Value) -> Value:
     return _integer(op, left, right, SqlType("int" if name == "bit" else name))
 
 
+def _check_dates(op: str, left: Value, right: Value) -> None:
+    """Raise Msg 206 for a number beside a date, which only datetime can take."""
+    names = {left.type.name, right.type.name}
+    if names & types.NUMBERS and names & types.TIMES:
+        raise errors.type_clash(left.type.name, right.type.name)
+    if (
+        names & types.STRINGS
+        and names & types.TIMES
+        and not (left.untyped_null or right.untyped_null)
+    ):
+        raise SqlError(
+            402,
+            f"The data types {left.type.name} and {right.type.name} are incompatible in the "
+            f"{_NAMES[op]} operator.",
+        )
+
+
 def negate(operand: Value) -> Value:
     """`-x`."""
     if operand.type.name not in types.NUMBERS - {"bit"}:
@@ -50,7 +72,12 @@ def negate(operand: Value) -> Value:
             8117, f"Operand data type {operand.type.name} is invalid for minus operator."
         )
     kind = types.SMALLINT if operand.type.name == "tinyint" else operand.type
-    return operand.derived(f"CAST(-{operand.sql} AS {types.physical(kind)})", kind)
+    wide = "HUGEINT" if kind.name in types.INTEGERS else types.physical(kind)
+    failure = raising(
+        8115, f"Arithmetic overflow error converting expression to data type {kind.name}."
+    )
+    sql = f"(-CAST({operand.sql} AS {wide}))"
+    return operand.derived(try_cast(sql, types.physical(kind), failure), kind)
 
 
 def concatenate(left: Value, right: Value) -> Value:
@@ -128,7 +155,7 @@ def _integer(op: str, left: Value, right: Value, kind: SqlType) -> Value:
     a, b = f"CAST({left.sql} AS {work})", f"CAST({right.sql} AS {work})"
     sql = f"({a} {'//' if op == '/' else op} {b})"
     if op in "/%":
-        sql = _guarded(right, sql)
+        sql = _guarded(left, right, sql)
     failure = raising(
         8115, f"Arithmetic overflow error converting expression to data type {kind.name}."
     )
@@ -137,11 +164,12 @@ def _integer(op: str, left: Value, right: Value, kind: SqlType) -> Value:
     return Value(checked, kind, nullable)
 
 
-def _guarded(right: Value, sql: str) -> str:
+def _guarded(left: Value, right: Value, sql: str) -> str:
     if right.is_constant and right.constant not in (0, None):
         return sql
     failure = raising(8134, "Divide by zero error encountered.")
-    return f"CASE WHEN {right.sql} = 0 THEN {failure} ELSE {sql} END"
+    # NULL divided by zero is NULL.
+    return f"CASE WHEN {right.sql} = 0 AND {left.sql} IS NOT NULL THEN {failure} ELSE {sql} END"
 
 
 def _float(op: str, left: Value, right: Value, kind: SqlType) -> Value:
@@ -151,7 +179,7 @@ def _float(op: str, left: Value, right: Value, kind: SqlType) -> Value:
     a, b = f"CAST({left.sql} AS {target})", f"CAST({right.sql} AS {target})"
     sql = f"({a} {op} {b})"
     if op == "/":
-        sql = _guarded(right, sql)
+        sql = _guarded(left, right, sql)
     failure = raising(
         8115, f"Arithmetic overflow error converting expression to data type {kind.name}."
     )
@@ -172,7 +200,7 @@ def _money(op: str, left: Value, right: Value, kind: SqlType) -> Value:
             f"CAST((CAST({a} * 10000 AS HUGEINT) * 10000 // CAST({b} * 10000 AS HUGEINT)) "
             f"AS DECIMAL(38,0)) / 10000"
         )
-        sql = _guarded(right, f"CAST({sql} AS DECIMAL(38,4))")
+        sql = _guarded(left, right, f"CAST({sql} AS DECIMAL(38,4))")
     else:
         raise errors.unsupported("Modulo of money")
     return Value(f"CAST({sql} AS {types.physical(kind)})", kind, left.nullable or right.nullable)
@@ -227,7 +255,7 @@ def _decimal(op: str, left: Value, right: Value) -> Value:
     else:
         sql = _quotient(a, b, one, two, kind)
     if op in "/%":
-        sql = _guarded(right, sql)
+        sql = _guarded(left, right, sql)
     failure = raising(8115, "Arithmetic overflow error converting numeric to data type numeric.")
     checked = try_cast(sql, target, failure)
     return Value(checked, kind, left.nullable or right.nullable)

@@ -21,12 +21,8 @@ def to_binary(sql: str, source: SqlType, target: SqlType, style: int) -> str:
             f"CASE WHEN {sql} IS NULL THEN NULL WHEN regexp_matches({sql}, '{pattern}') "
             f"THEN {bare} ELSE {failure} END"
         )
-    elif source.name in types.NARROW:
-        # One byte per character, as code page 1252 has it, holds for what ASCII covers.
-        failure = raising(40515, "Non-ASCII varchar to binary is not supported by the sandbox.")
-        digits = (
-            f"CASE WHEN strlen({sql}) = length({sql}) THEN hex(encode({sql})) ELSE {failure} END"
-        )
+    elif source.name in types.STRINGS:
+        digits = f"{'narrow' if source.name in types.NARROW else 'wide'}_hex({sql})"
     elif source.name in types.INTEGERS:
         size = {"bit": 2, "tinyint": 2, "smallint": 4, "int": 8, "bigint": 16}[source.name]
         number = f"CAST({sql} AS HUGEINT)"

@@ -38,10 +38,25 @@ class ExpressionBinder:
 
     def value(self, node: nodes.Node, scope: Scope) -> Value:
         """Bind a scalar expression."""
-        bound = self._value(node, scope)
-        if scope.groups and not scope.inside_aggregate and bound.sql in scope.groups:
-            return bound.derived(scope.groups[bound.sql])
-        return bound
+        if scope.keys and not scope.inside_aggregate and not scope.as_written:
+            key = self._group_key(node, scope)
+            if key is not None:
+                return key
+        return self._value(node, scope)
+
+    def _group_key(self, node: nodes.Node, scope: Scope) -> Value | None:
+        """What stands for an expression that the query groups by."""
+        mark = len(scope.loose)
+        scope.as_written = True
+        try:
+            bound = self._value(node, scope)
+        finally:
+            scope.as_written = False
+            scope.covered(mark)
+        if bound.sql not in scope.keys:
+            return None
+        group = scope.groups.get(bound.sql)
+        return bound if group is None else bound.derived(group)
 
     def _value(self, node: nodes.Node, scope: Scope) -> Value:
         if isinstance(node, nodes.Column):
@@ -102,7 +117,7 @@ class ExpressionBinder:
         if node.attempt:
             with values.quietly():
                 quiet = convert(operand, target, style)
-            result = Value(f"TRY({quiet.sql})", target, True)
+            result = Value(quiet.sql, target, True)
         else:
             result = convert(operand, target, style)
         return fold(result, operand)
@@ -117,6 +132,12 @@ class ExpressionBinder:
         results = [self.value(result, scope) for _, result in node.branches]
         if node.otherwise is not None:
             results.append(self.value(node.otherwise, scope))
+        if all(result.untyped_null for result in results):
+            raise SqlError(
+                8133,
+                "At least one of the result expressions in a CASE specification must be an "
+                "expression other than the NULL constant.",
+            )
         kind = self.common_type(results)
         converted = [self.convert(result, kind) for result in results]
         text = " ".join(
@@ -343,6 +364,10 @@ def constant(node: nodes.Constant, default_collation: str = DEFAULT_COLLATION) -
         if number < 1 << 31:
             return replace(values.integer(number), literal=True)
         digits = len(value.lstrip("0"))
+        if digits > 38:
+            raise SqlError(
+                1007, f"The number '{value}' is out of the range for numeric representation.", 15
+            )
         return values.of_python(number, types.decimal(digits, 0, "numeric"))
     if node.kind == t.DECIMAL:
         whole, _, fraction = value.partition(".")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from cdc_assets.sandbox.language import collation, errors, nodes
+import re
+from collections.abc import Sequence
+
+from cdc_assets.sandbox.language import collation, errors, nodes, types
 from cdc_assets.sandbox.language.aggregates import (
     AGGREGATES,
     OFFSETS,
@@ -28,8 +31,10 @@ _REFUSED = frozenset(
     | {"JSON_QUERY", "COMPRESS", "DECOMPRESS", "CUME_DIST", "PERCENT_RANK", "GROUPING", "CUBE"}
     | {"ROLLUP", "SESSION_CONTEXT", "CONTEXT_INFO", "TIMEFROMPARTS", "DATETIMEFROMPARTS"}
     | {"DATETIME2FROMPARTS", "GREATEST", "LEAST", "STRING_ESCAPE", "NEWSEQUENTIALID"}
-    | {"SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN", "ATN2", "LOG", "LOG10", "DEGREES", "RADIANS"}
+    | {"SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN", "ATN2", "DEGREES", "RADIANS"}
 )
+_PLAIN_KEY = re.compile(r"(fold|sort_key|sort_key_case|guid_key)?\(?s\d+\.\w+\)?")
+_ASCENDING, _DESCENDING = " ASC NULLS FIRST", " DESC NULLS LAST"
 _VOLATILE = frozenset({"NEWID"})
 
 
@@ -96,16 +101,15 @@ class CallBinder(ExpressionBinder):
         return value
 
     def _aggregate(self, name: str, node: nodes.Call, scope: Scope) -> Value:
-        if scope.inside_aggregate and node.window is None:
-            raise SqlError(
-                130,
-                "Cannot perform an aggregate function on an expression containing an aggregate or "
-                "a subquery.",
-                15,
-            )
-        saved = scope.inside_aggregate
-        # Over a grouped query a windowed aggregate sees the groups, not their rows.
-        scope.inside_aggregate = node.window is None
+        if node.window is not None:
+            # Over a grouped query a windowed aggregate sees the groups, not their rows.
+            arguments = self._windowed(node.arguments, scope)
+            value = aggregate(name, arguments, distinct=node.distinct, star=node.star)
+            return self._over(value, node.window, scope)
+        if scope.inside_aggregate:
+            raise errors.nested_aggregate()
+        _check_aggregate(scope)
+        scope.inside_aggregate, mark = True, len(scope.loose)
         try:
             arguments = [self.value(argument, scope) for argument in node.arguments]
             order = [
@@ -113,21 +117,44 @@ class CallBinder(ExpressionBinder):
                 for item in node.order
             ]
         finally:
-            scope.inside_aggregate = saved
+            scope.inside_aggregate = False
+        scope.covered(mark)
+        scope.aggregated = True
         if name == "STRING_AGG":
             value = string_agg(arguments, order, distinct=node.distinct)
         elif order:
             raise SqlError(10757, f"The function '{name}' may not have a WITHIN GROUP clause.")
         else:
             value = aggregate(name, arguments, distinct=node.distinct, star=node.star)
-        return self._over(value, node.window, scope)
+        return self._over(value, None, scope)
+
+    def _windowed(self, arguments: Sequence[nodes.Node], scope: Scope) -> list[Value]:
+        """A window function's arguments; raises Msg 4108 or 4109 where it may not stand."""
+        if scope.inside_aggregate or scope.inside_window:
+            raise SqlError(
+                4109,
+                "Windowed functions cannot be used in the context of another windowed function or "
+                "aggregate.",
+                15,
+            )
+        if scope.clause:
+            raise SqlError(
+                4108, "Windowed functions can only appear in the SELECT or ORDER BY clauses.", 15
+            )
+        scope.inside_window = True
+        try:
+            return [self.value(argument, scope) for argument in arguments]
+        finally:
+            scope.inside_window = False
 
     def _window_only(self, name: str, node: nodes.Call, scope: Scope) -> Value:
-        if node.window is None or (name in RANKING and not node.window.order):
+        if node.window is None:
+            raise SqlError(10753, f"The function '{name.lower()}' must have an OVER clause.", 15)
+        if not node.window.order:
             raise SqlError(
                 4112, f"The function '{name.lower()}' must have an OVER clause with ORDER BY.", 15
             )
-        arguments = [self.value(argument, scope) for argument in node.arguments]
+        arguments = self._windowed(node.arguments, scope)
         return self._over(window_function(name, arguments), node.window, scope)
 
     def _over(self, value: Value, window: nodes.Window | None, scope: Scope) -> Value:
@@ -138,7 +165,7 @@ class CallBinder(ExpressionBinder):
         parts = []
         if window.partition:
             bound = [self.value(node, scope) for node in window.partition]
-            keys = [collation.equality_key(v.sql, v.type) for v in bound]
+            keys = [self._lifted(collation.equality_key(v.sql, v.type), scope) for v in bound]
             parts.append("PARTITION BY " + ", ".join(keys))
         keys = []
         for item in window.order:
@@ -146,12 +173,10 @@ class CallBinder(ExpressionBinder):
                 continue  # ORDER BY (SELECT NULL): no order asked for
             value = self.value(item.expression, scope)
             if value.is_constant:
-                raise SqlError(
-                    5308,
-                    "Windowed functions do not support integer indices as ORDER BY clause "
-                    "expressions.",
-                )
-            keys.append(self.order_text(value, descending=item.descending))
+                raise _constant_window_key(value)
+            collation.check_comparable(value.type)
+            key = self._lifted(collation.order_key(value.sql, value.type), scope)
+            keys.append(_directed(key, descending=item.descending))
         if keys:
             parts.append("ORDER BY " + ", ".join(keys))
         if window.frame:
@@ -161,5 +186,60 @@ class CallBinder(ExpressionBinder):
     def order_text(self, value: Value, *, descending: bool) -> str:
         """One ORDER BY key: NULL is the lowest value, as T-SQL has it."""
         collation.check_comparable(value.type)
-        key = collation.order_key(value.sql, value.type)
-        return f"{key} DESC NULLS LAST" if descending else f"{key} ASC NULLS FIRST"
+        return _directed(collation.order_key(value.sql, value.type), descending=descending)
+
+    def lifted_order(self, text: str, scope: Scope) -> str:
+        """An ORDER BY key as a window may have it."""
+        for direction in (_DESCENDING, _ASCENDING):
+            if text.endswith(direction):
+                return self._lifted(text.removesuffix(direction), scope) + direction
+        return text
+
+    def _lifted(self, key: str, scope: Scope) -> str:
+        """A window's key; a computed one, which may raise an error, becomes a column of its own.
+
+        DuckDB takes `error` for volatile, and orders no window by what is volatile.
+        """
+        if _PLAIN_KEY.fullmatch(key) or scope.keys or scope.aggregated or not scope.sources:
+            return key
+        return "lifted." + scope.lifted.setdefault(key, f"w{len(scope.lifted) + 1}")
+
+
+def _directed(key: str, *, descending: bool) -> str:
+    return key + (_DESCENDING if descending else _ASCENDING)
+
+
+def _constant_window_key(value: Value) -> SqlError:
+    if value.type.name in types.INTEGERS:
+        return SqlError(
+            5308,
+            "Windowed functions, aggregates and NEXT VALUE FOR functions do not support integer "
+            "indices as ORDER BY clause expressions.",
+        )
+    return SqlError(
+        5309,
+        "Windowed functions, aggregates and NEXT VALUE FOR functions do not support constants as "
+        "ORDER BY clause expressions.",
+    )
+
+
+def _check_aggregate(scope: Scope) -> None:
+    """Raise where a clause may hold no aggregate."""
+    if scope.clause == "GROUP BY":
+        raise errors.aggregate_in_group()
+    refused = {
+        "WHERE": (
+            147,
+            "An aggregate may not appear in the WHERE clause unless it is in a subquery contained "
+            "in a HAVING clause or a select list, and the column being aggregated is an outer "
+            "reference.",
+        ),
+        "ON": (
+            1015,
+            "An aggregate cannot appear in an ON clause unless it is in a subquery contained in a "
+            "HAVING clause or select list, and the column being aggregated is an outer reference.",
+        ),
+        "SET": (157, "An aggregate may not appear in the set list of an UPDATE statement."),
+    }.get(scope.clause)
+    if refused is not None:
+        raise SqlError(*refused, 15)

@@ -8,6 +8,7 @@ from cdc_assets.sandbox.language import errors, types
 from cdc_assets.sandbox.results import DEFAULT_COLLATION, SqlError, SqlType
 
 _NAME = re.compile(r"[A-Za-z0-9_]+")
+_SHAPE = re.compile(r"_(CI|CS|BIN2?)(_|$)", re.IGNORECASE)
 _KNOWN = re.compile(
     r"SQL_Latin1_General_CP1_CI_AS|Latin1_General(_100|_140)?_(CI|CS)_AS(_KS)?(_WS)?(_SC)?(_UTF8)?|"
     r"Latin1_General(_100|_140)?_BIN2?(_UTF8)?",
@@ -20,7 +21,7 @@ def checked(name: str) -> str:
 
     Raises Msg 448 for what is no collation, and refuses those whose order is not known here.
     """
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or not _SHAPE.search(name):
         raise SqlError(448, f"Invalid collation '{name}'.")
     if name.upper() == DEFAULT_COLLATION.upper():
         return DEFAULT_COLLATION

@@ -115,13 +115,25 @@ def _fit_text(sql: str, source: SqlType, target: SqlType) -> str:
         if not shorter:
             sql = f"{'cut' if target.name in types.NATIONAL else 'left'}({sql}, {length})"
     elif types.text_length(source) > (length or 0):
-        failure = raising(
-            8115, f"Arithmetic overflow error converting expression to data type {target.name}."
-        )
-        sql = f"CASE WHEN length({sql}) > {length} THEN {failure} ELSE {sql} END"
+        sql = f"CASE WHEN length({sql}) > {length} THEN {_too_short(source, target)} ELSE {sql} END"
     if not fixed:
         return sql
     return f"pad({sql}, {length})" if target.name == "nchar" else f"rpad({sql}, {length}, ' ')"
+
+
+def _too_short(source: SqlType, target: SqlType) -> str:
+    """What a number gives that has no room as text: "Truncating and rounding results"."""
+    if source.name in ("tinyint", "smallint", "int") and target.name in types.NARROW:
+        return "'*'"
+    if source.name in types.MONEYS:
+        return raising(
+            234,
+            f"There is insufficient result space to convert a money value to {target.name}.",
+        )
+    if source.name == "uniqueidentifier":
+        return raising(8170, "Insufficient result space to convert uniqueidentifier value to char.")
+    what = "numeric" if source.name in types.DECIMALS else "expression"
+    return raising(8115, f"Arithmetic overflow error converting {what} to data type {target.name}.")
 
 
 # --- times -------------------------------------------------------------------------------------
@@ -179,11 +191,7 @@ def _in_range(sql: str, source: SqlType, target: SqlType) -> str:
         low, high = _DAY_1900 * TICKS_PER_DAY, (_DAY_1900 + 65536) * TICKS_PER_DAY
     else:
         return sql
-    failure = raising(
-        242,
-        f"The conversion of a {source.name} data type to a {target.name} data type resulted in an "
-        "out-of-range value.",
-    )
+    failure = _out_of_range(source, target)
     return f"CASE WHEN {sql} < {low} OR {sql} >= {high} THEN {failure} ELSE {sql} END"
 
 
@@ -210,7 +218,19 @@ def _text_to_time(sql: str, source: SqlType, target: SqlType) -> str:
     else:
         # A zone in the text is taken into account: the value becomes the UTC time's own.
         parsed = _in_range(_rounded(f"text_ticks({sql})", full, target), full, target)
+    if target.name in ("datetime", "smalldatetime"):
+        # A date that the calendar does not have is another error than what is no date.
+        written = f"date_parts({sql}).y <> ''"
+        failure = f"CASE WHEN {written} THEN {_out_of_range(source, target)} ELSE {failure} END"
     return f"CASE WHEN {sql} IS NULL THEN NULL ELSE coalesce({parsed}, {failure}) END"
+
+
+def _out_of_range(source: SqlType, target: SqlType) -> str:
+    return raising(
+        242,
+        f"The conversion of a {source.name} data type to a {target.name} data type resulted in an "
+        "out-of-range value.",
+    )
 
 
 def _to_offset(sql: str, source: SqlType, target: SqlType) -> str:

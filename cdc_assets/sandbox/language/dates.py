@@ -46,6 +46,9 @@ _PARTS = {
     "WEEK": "week",
     "WK": "week",
     "WW": "week",
+    "ISO_WEEK": "iso_week",
+    "ISOWK": "iso_week",
+    "ISOWW": "iso_week",
     "WEEKDAY": "weekday",
     "DW": "weekday",
     "HOUR": "hour",
@@ -143,8 +146,26 @@ def local_ticks(value: Value) -> str:
     return value.sql
 
 
+_CLOCK_PARTS = frozenset(
+    {"hour", "minute", "second", "millisecond", "microsecond", "nanosecond", "tzoffset"}
+)
+
+
+def _check_part(part: str, function: str, kind: SqlType) -> None:
+    """Raise Msg 9810 for a part that values of the type do not have."""
+    missing = kind.name == "date" and part in _CLOCK_PARTS
+    missing |= kind.name == "time" and part not in _CLOCK_PARTS
+    if missing or (function == "dateadd" and part in ("tzoffset", "iso_week")):
+        raise SqlError(
+            9810,
+            f"The datepart {part} is not supported by date function {function} for data type "
+            f"{kind.name}.",
+        )
+
+
 def _part(part: str, argument: Value) -> Value:
     value = _timed(argument)
+    _check_part(part, "datepart", value.type)
     if part == "tzoffset":
         if value.type.name != "datetimeoffset":
             return Value("CAST(0 AS INTEGER)", types.INT, False)
@@ -159,6 +180,9 @@ def _part(part: str, argument: Value) -> Value:
         "month": f"month({day})",
         "day": f"day({day})",
         "dayofyear": f"dayofyear({day})",
+        # Weeks begin on Sunday and the year's first days are its first week (DATEFIRST is 7).
+        "week": f"(dayofyear({day}) + dayofweek(date_trunc('year', {day})) - 1) // 7 + 1",
+        "iso_week": f"week({day})",
         "weekday": f"dayofweek({day}) + 1",
         "hour": f"{clock} // 36000000000",
         "minute": f"({clock} // 600000000) % 60",
@@ -176,6 +200,7 @@ def _add(part: str, amount: Value, argument: Value) -> Value:
     value = _timed(argument)
     if argument.type.name in types.STRINGS:
         value = convert(argument, types.DATETIME)
+    _check_part(part, "dateadd", value.type)
     count = convert(amount, types.INT).sql
     if value.type.name in ("time", "datetimeoffset"):
         raise errors.unsupported(f"DATEADD of {value.type.name}")

@@ -8,7 +8,7 @@ from cdc_assets.sandbox.language import errors
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language import tokens as t
 from cdc_assets.sandbox.language.queries import QueryParser
-from cdc_assets.sandbox.results import SqlError
+from cdc_assets.sandbox.results import SqlError, SqlType
 
 
 @dataclass(slots=True)
@@ -208,7 +208,7 @@ class DefinitionParser(QueryParser):
                 name, None, computed_text=text, persisted=persisted, nullable=nullable
             )
         written = self.token.upper
-        kind = self.type_name()
+        kind = self._column_type(name)
         nullable = False if written in ("ROWVERSION", "TIMESTAMP") else None
         collation = identity = default = None
         constraint = None
@@ -234,6 +234,11 @@ class DefinitionParser(QueryParser):
             else:
                 break
         return s.ColumnDefinition(name, kind, collation, nullable, identity, default)
+
+    def _column_type(self, name: str) -> SqlType:
+        if self.at(",", ")"):
+            raise SqlError(173, f"The definition for column '{name}' must include a data type.", 15)
+        return self.type_name()
 
     def _column_constraint(self, found: _Elements, column: str, name: str | None) -> bool:
         """A constraint written with its column, if one stands here."""

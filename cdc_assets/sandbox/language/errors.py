@@ -53,7 +53,9 @@ def unknown_procedure(name: str) -> SqlError:
 
 
 def argument_count(name: str, count: str) -> SqlError:
-    """Msg 174."""
+    """Msg 174, or 189 where a range of counts is right."""
+    if " to " in count:
+        return SqlError(189, f"The {name} function requires {count} arguments.", 15)
     return SqlError(174, f"The {name} function requires {count} argument(s).", 15)
 
 
@@ -65,6 +67,26 @@ def type_clash(source: object, target: object) -> SqlError:
 def explicit_conversion(source: object, target: object) -> SqlError:
     """Msg 529."""
     return SqlError(529, f"Explicit conversion from data type {source} to {target} is not allowed.")
+
+
+def nested_aggregate() -> SqlError:
+    """Msg 130."""
+    return SqlError(
+        130,
+        "Cannot perform an aggregate function on an expression containing an aggregate or a "
+        "subquery.",
+        15,
+    )
+
+
+def aggregate_in_group() -> SqlError:
+    """Msg 144."""
+    return SqlError(
+        144,
+        "Cannot use an aggregate or a subquery in an expression used for the group by list of a "
+        "GROUP BY clause.",
+        15,
+    )
 
 
 def collation_conflict(left: str | None, right: str | None) -> SqlError:

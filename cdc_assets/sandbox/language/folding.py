@@ -29,7 +29,9 @@ def _evaluate(sql: str) -> object | SqlError:
         with _lock:
             row = _scratch().execute(f"SELECT {sql}").fetchone()
     except duckdb.Error as error:
-        return raised(str(error)) or SqlError(8115, str(error))
+        return raised(str(error)) or SqlError(
+            8115, "Arithmetic overflow error converting expression to data type."
+        )
     return row[0] if row else None
 
 

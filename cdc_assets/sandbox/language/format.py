@@ -53,8 +53,7 @@ def _binary(sql: str, target: SqlType, style: int) -> str:
     if style == 2:
         return f"hex({sql})"
     if style == 0 and target.name in types.NARROW:
-        # Bytes above 127 are code page 1252's, which DuckDB does not decode: it raises.
-        return f"decode({sql})"
+        return f"narrow_text({sql})"
     raise errors.unsupported(f"CONVERT of binary to {target.name} with style {style}")
 
 

@@ -9,7 +9,8 @@ from functools import reduce
 from cdc_assets.sandbox.language import collation, errors, strings, types
 from cdc_assets.sandbox.language.arithmetic import concatenate
 from cdc_assets.sandbox.language.convert import convert
-from cdc_assets.sandbox.language.strings import Arguments, same, text, whole
+from cdc_assets.sandbox.language.mathematics import MATHEMATICS
+from cdc_assets.sandbox.language.strings import Arguments, same, text, varying, whole
 from cdc_assets.sandbox.language.values import Value, null
 from cdc_assets.sandbox.results import MAX_LENGTH, SqlError
 
@@ -91,7 +92,7 @@ def _concat(args: Arguments) -> Value:
     if len(args) < 2:
         raise errors.argument_count("concat", "2 to 254")
     parts = [text(arg) for arg in args]
-    filled = [Value(f"coalesce({part.sql}, '')", part.type, False) for part in parts]
+    filled = [Value(f"coalesce({part.sql}, '')", varying(part.type), False) for part in parts]
     return reduce(concatenate, filled)
 
 
@@ -107,7 +108,8 @@ def _coalesce(args: Arguments) -> Value:
     for other in kinds[1:]:
         kind = types.common(kind, other)
     parts = ", ".join(convert(a, kind).sql for a in args)
-    return Value(f"coalesce({parts})", kind, all(a.nullable for a in args))
+    # Unlike ISNULL's, its result counts as nullable as soon as one argument does.
+    return Value(f"coalesce({parts})", kind, any(a.nullable for a in args))
 
 
 def _isnull(args: Arguments) -> Value:
@@ -121,60 +123,16 @@ def _isnull(args: Arguments) -> Value:
 
 def _nullif(args: Arguments) -> Value:
     first, second = args
+    if first.untyped_null:
+        raise SqlError(
+            4151,
+            "The type of the first argument to NULLIF cannot be the NULL constant because the type "
+            "of the first argument has to be known.",
+        )
     kind = types.common(first.type, second.type)
     a = collation.equality_key(convert(first, kind).sql, kind)
     b = collation.equality_key(convert(second, kind).sql, kind)
     return Value(f"CASE WHEN {a} = {b} THEN NULL ELSE {first.sql} END", first.type)
-
-
-def _abs(args: Arguments) -> Value:
-    value = _number(args[0])
-    return value.derived(f"CAST(abs({value.sql}) AS {types.physical(value.type)})")
-
-
-def _number(value: Value) -> Value:
-    return value if value.type.name in types.NUMBERS - {"bit"} else convert(value, types.FLOAT)
-
-
-def _floor_ceiling(function: str) -> Callable[[Arguments], Value]:
-    def bound(args: Arguments) -> Value:
-        value = _number(args[0])
-        kind = value.type
-        if kind.name in types.DECIMALS:
-            kind = types.decimal(kind.precision or 38, 0, kind.name)
-        return value.derived(f"CAST({function}({value.sql}) AS {types.physical(kind)})", kind)
-
-    return bound
-
-
-def _round(args: Arguments) -> Value:
-    value = _number(args[0])
-    digits = args[1]
-    if not isinstance(digits.constant, int) or len(args) > 2:
-        raise errors.unsupported("ROUND with a length that is no constant, or with truncation")
-    places = digits.constant
-    if value.type.name in types.DECIMALS | types.MONEYS and places < 0:
-        raise errors.unsupported("ROUND of a decimal to the left of its point")
-    return value.derived(f"CAST(round({value.sql}, {places}) AS {types.physical(value.type)})")
-
-
-def _sign(args: Arguments) -> Value:
-    value = _number(args[0])
-    return value.derived(f"CAST(sign({value.sql}) AS {types.physical(value.type)})")
-
-
-def _float_function(function: str) -> Callable[[Arguments], Value]:
-    def bound(args: Arguments) -> Value:
-        value = convert(args[0], types.FLOAT)
-        return value.derived(f"{function}({value.sql})")
-
-    return bound
-
-
-def _power(args: Arguments) -> Value:
-    value = _number(args[0])
-    sql = f"pow(CAST({value.sql} AS DOUBLE), CAST({_number(args[1]).sql} AS DOUBLE))"
-    return Value(f"CAST({sql} AS {types.physical(value.type)})", value.type)
 
 
 def _choose(args: Arguments) -> Value:
@@ -196,9 +154,9 @@ def _hashbytes(args: Arguments) -> Value:
     name = str(args[0].constant).upper()
     function = _HASHES.get(name)
     value = args[1]
-    if function is None or value.type.name in types.NATIONAL:
-        raise errors.unsupported(f"HASHBYTES {name} of {value.type.name}")
-    source = value.sql if value.type.name in types.BINARIES else f"encode({text(value).sql})"
+    if function is None:
+        raise errors.unsupported(f"HASHBYTES {name}")
+    source = convert(value, types.varbinary(MAX_LENGTH)).sql
     return Value(f"unhex({function}({source}))", types.varbinary(8000))
 
 
@@ -269,6 +227,7 @@ def _lsn_step(amount: int) -> Callable[[Arguments], Value]:
 # name: (function, fewest arguments, most arguments)
 FUNCTIONS: dict[str, tuple[Callable[[Arguments], Value], int, int]] = {
     **strings.FUNCTIONS,
+    **MATHEMATICS,
     "DATALENGTH": (_datalength, 1, 1),
     "UPPER": (_simple("upper"), 1, 1),
     "LOWER": (_simple("lower"), 1, 1),
@@ -283,14 +242,6 @@ FUNCTIONS: dict[str, tuple[Callable[[Arguments], Value], int, int]] = {
     "COALESCE": (_coalesce, 1, 254),
     "ISNULL": (_isnull, 2, 2),
     "NULLIF": (_nullif, 2, 2),
-    "ABS": (_abs, 1, 1),
-    "SIGN": (_sign, 1, 1),
-    "FLOOR": (_floor_ceiling("floor"), 1, 1),
-    "CEILING": (_floor_ceiling("ceil"), 1, 1),
-    "ROUND": (_round, 2, 3),
-    "SQRT": (_float_function("sqrt"), 1, 1),
-    "EXP": (_float_function("exp"), 1, 1),
-    "POWER": (_power, 2, 2),
     "HASHBYTES": (_hashbytes, 2, 2),
     "QUOTENAME": (_quotename, 1, 2),
     "CHAR": (_char, 1, 1),

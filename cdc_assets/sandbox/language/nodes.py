@@ -262,6 +262,8 @@ class Select(Node):
     distinct: bool = False
     top: Node | None = None
     into: tuple[str, ...] | None = None
+    ties: bool = False
+    """TOP … WITH TIES."""
 
 
 @dataclass(frozen=True, slots=True)

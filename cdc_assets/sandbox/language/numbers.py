@@ -37,7 +37,11 @@ def _checked_cast(sql: str, source: SqlType, target: SqlType) -> str:
     kind = types.physical(target)
     if not _may_overflow(source, target):
         return f"CAST({sql} AS {kind})"
-    if target.name in ("tinyint", "smallint"):
+    if source.name in types.FLOATS and target.name in types.INTEGERS:
+        shown = f"format('{{:.6f}}', CAST({sql} AS DOUBLE))"
+        before = f"Arithmetic overflow error for type {target.name}, value = "
+        failure = raising_with(232, before, shown, ".")
+    elif target.name in ("tinyint", "smallint") and source.name in types.INTEGERS:
         failure = raising_with(
             220, f"Arithmetic overflow error for data type {target.name}, value = ", sql, "."
         )
@@ -81,12 +85,9 @@ def _text_to_number(sql: str, source: SqlType, target: SqlType) -> str:
             sql,
             f"' to data type {name}.",
         )
-        overflow = raising_with(
-            248 if name == "int" else 8114,
-            f"The conversion of the {source.name} value '",
-            sql,
-            f"' overflowed an {name} column.",
-        )
+        overflow = _text_overflow(sql, source, target)
+        if name == "bigint":
+            failure = raising(8114, f"Error converting data type {source.name} to bigint.")
         cleaned = f"replace(trim({sql}), ' ', '')"
         return (
             f"CASE WHEN {sql} IS NULL THEN NULL WHEN trim({sql}) = '' THEN CAST(0 AS {kind}) "
@@ -106,6 +107,10 @@ def _text_to_number(sql: str, source: SqlType, target: SqlType) -> str:
             f"ELSE coalesce(TRY_CAST(trim({sql}) AS BIGINT) <> 0, {failure}) END"
         )
     failure = raising(8114, f"Error converting data type {source.name} to {_error_name(target)}.")
+    if name in types.MONEYS:
+        failure = raising(
+            235, "Cannot convert a char value to money. The char value has incorrect syntax."
+        )
     if name in types.FLOATS:
         test = (
             f"NOT regexp_matches({sql}, '^\\s*[+-]?(\\d+\\.?\\d*|\\.\\d+)([eEdD][+-]?\\d+)?\\s*$')"
@@ -119,6 +124,22 @@ def _text_to_number(sql: str, source: SqlType, target: SqlType) -> str:
     return (
         f"CASE WHEN {sql} IS NULL THEN NULL WHEN {test} THEN {failure} "
         f"ELSE coalesce(TRY_CAST(trim({sql}) AS {kind}), {overflow}) END"
+    )
+
+
+def _text_overflow(sql: str, source: SqlType, target: SqlType) -> str:
+    if target.name == "bigint":
+        return raising(8115, "Arithmetic overflow error converting expression to data type bigint.")
+    number, column, advice = {
+        "tinyint": (244, "INT1", " Use a larger integer column."),
+        "smallint": (244, "INT2", " Use a larger integer column."),
+        "int": (248, "int", ""),
+    }[target.name]
+    return raising_with(
+        number,
+        f"The conversion of the {source.name} value '",
+        sql,
+        f"' overflowed an {column} column.{advice}",
     )
 
 

@@ -68,7 +68,10 @@ class StatementParser(ChangeParser):
         line = bisect_left(self._line_ends, self.token.start) + 1
         statement = self._statement()
         # Not a field: two statements that differ in their lines alone are the same statement.
-        object.__setattr__(statement, "line", line)
+        made = statement.body if isinstance(statement, s.Block) else ()
+        for one in (statement, *made):
+            if not hasattr(one, "line"):  # DECLARE and SET make several out of one
+                object.__setattr__(one, "line", line)
         return statement
 
     def _statement(self) -> s.Statement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cdc_assets.sandbox.language import collation, errors
+from cdc_assets.sandbox.language import collation, errors, types
 from cdc_assets.sandbox.language.values import Value, quote
 from cdc_assets.sandbox.results import SqlError, SqlType
 
@@ -24,6 +24,8 @@ def like(text: Value, pattern: Value, escape: Value | None, kind: SqlType) -> st
             raise SqlError(506, "The invalid escape character was specified in a LIKE predicate.")
         mark = escape.constant
     expression = regular_expression(pattern.constant, mark)
+    if {text.type.name, pattern.type.name} <= types.NARROW:
+        expression += " *"  # trailing blanks count only in Unicode
     flags = "si" if ignore else "s"
     return f"regexp_full_match({text.sql}, {quote(expression)}, '{flags}')"
 

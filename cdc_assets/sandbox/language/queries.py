@@ -91,6 +91,7 @@ class QueryParser(ExpressionParser):
         self.expect("SELECT")
         distinct = self.accept("DISTINCT", "ALL") == "DISTINCT"
         top = self.top()
+        ties = top is not None and self.accept_phrase("WITH", "TIES")
         items = self.select_items()
         into = self.object_name() if self.accept("INTO") else None
         source = self.table_sources() if self.accept("FROM") else None
@@ -102,7 +103,7 @@ class QueryParser(ExpressionParser):
         having = self.condition() if self.accept("HAVING") else None
         if self.at("WINDOW"):
             raise errors.unsupported("A WINDOW clause")
-        return nodes.Select(items, source, where, group, having, distinct, top, into)
+        return nodes.Select(items, source, where, group, having, distinct, top, into, ties)
 
     def top(self) -> nodes.Node | None:
         """TOP (n), or None."""
@@ -117,8 +118,6 @@ class QueryParser(ExpressionParser):
             self.fail()
         if self.at("PERCENT"):
             raise errors.unsupported("TOP … PERCENT")
-        if self.at_phrase("WITH", "TIES"):
-            raise errors.unsupported("TOP … WITH TIES")
         return count
 
     def select_items(self) -> tuple[nodes.SelectItem, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -57,6 +58,51 @@ class Scope:
     groups: dict[str, str] = field(default_factory=dict)
     """For strings in GROUP BY: the expression's text, and what stands for its group."""
     inside_aggregate: bool = False
+    inside_window: bool = False
+    as_written: bool = False
+    """Binding an expression only to see whether it is a GROUP BY key."""
+
+    clause: str = ""
+    """The clause being bound where it refuses aggregates or window functions."""
+
+    keys: frozenset[str] = frozenset()
+    """The texts of the GROUP BY expressions."""
+
+    loose: list[str] = field(default_factory=list)
+    """Columns bound outside of aggregates and keys, as messages show them."""
+
+    aggregated: bool = False
+    lifted: dict[str, str] = field(default_factory=dict)
+    """Window keys that DuckDB wants as columns: their text, and the column's name."""
+
+    @contextmanager
+    def within(self, clause: str) -> Iterator[None]:
+        """Bind a clause."""
+        saved, self.clause = self.clause, clause
+        try:
+            yield
+        finally:
+            self.clause = saved
+
+    def covered(self, mark: int) -> None:
+        """Forget the columns noted since `mark`: an aggregate or a key stands around them."""
+        del self.loose[mark:]
+
+    @property
+    def lifted_text(self) -> str:
+        """What FROM needs in addition for the lifted keys."""
+        items = ", ".join(f"{text} AS {name}" for text, name in self.lifted.items())
+        return f" CROSS JOIN LATERAL (SELECT {items}) AS lifted" if items else ""
+
+    def reference(self, source: Source, column: RelationColumn) -> Value:
+        """A column of this scope or one around it, noted where it is not grouped by."""
+        value = reference(source, column)
+        owner: Scope | None = self
+        while owner is not None and not any(s is source for s in owner.sources):
+            owner = owner.parent
+        if owner is not None and value.sql not in owner.keys:
+            owner.loose.append(f"{source.names[-1]}.{column.name}")
+        return value
 
     def find(self, parts: tuple[str, ...]) -> tuple[Source, RelationColumn] | None:
         """The column that `parts` names here or further out; Msg 209 when two match."""
@@ -88,8 +134,7 @@ class Scope:
             if len(parts) > 1 and not self.knows(parts[:-1]):
                 raise errors.unbound_identifier(".".join(parts))
             raise errors.invalid_column(parts[-1])
-        source, column = found
-        return reference(source, column)
+        return self.reference(*found)
 
 
 def reference(source: Source, column: RelationColumn) -> Value:

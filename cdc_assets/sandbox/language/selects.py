@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
-from cdc_assets.sandbox.language import collation, errors, nodes, types
-from cdc_assets.sandbox.language import tokens as t
+from cdc_assets.sandbox.language import collation, errors, nodes
 from cdc_assets.sandbox.language.convert import convert
-from cdc_assets.sandbox.language.folding import attempt
-from cdc_assets.sandbox.language.scope import Relation, Scope, reference
-from cdc_assets.sandbox.language.sources import Bound, Output, SourceBinder
+from cdc_assets.sandbox.language.grouping import Grouped, check_unordered, recursion, refers_to
+from cdc_assets.sandbox.language.ordering import OrderBinder
+from cdc_assets.sandbox.language.scope import Relation, Scope
+from cdc_assets.sandbox.language.sources import Bound, Output
 from cdc_assets.sandbox.language.values import Value
 from cdc_assets.sandbox.results import SqlError, SqlType
 
 
-class QueryBinder(SourceBinder):
+class QueryBinder(OrderBinder):
     """Binds whole queries."""
 
     def query(
@@ -29,14 +29,25 @@ class QueryBinder(SourceBinder):
         saved = self._tables
         self._tables = {**saved, **(tables or {})}
         try:
+            names = [table.name.lower() for table in query.tables]
             for table in query.tables:
+                if names.count(table.name.lower()) > 1:
+                    raise SqlError(
+                        239,
+                        f"Duplicate common table expression name '{table.name}' was specified.",
+                    )
                 self._tables[table.name.lower()] = self._common_table(table, outer)
             return self._body(query, outer)
         finally:
             self._tables = saved
 
     def subquery(self, query: nodes.Query, scope: Scope) -> tuple[str, tuple[Value, ...]]:
-        """A query inside an expression."""
+        """A query inside an expression; raises Msg 130 in an aggregate and 144 in GROUP BY."""
+        if scope.inside_aggregate:
+            raise errors.nested_aggregate()
+        if scope.clause == "GROUP BY":
+            raise errors.aggregate_in_group()
+        check_unordered(query)
         bound = self.query(query, scope)
         return bound.sql, tuple(output.value for output in bound.outputs)
 
@@ -45,6 +56,9 @@ class QueryBinder(SourceBinder):
         self._tables[table.name.lower()] = self._common_table(table, None)
 
     def _common_table(self, table: nodes.CommonTable, outer: Scope | None) -> Relation:
+        check_unordered(table.query)
+        if refers_to(table.query, table.name):
+            raise recursion(table)
         bound = self.query(table.query, outer)
         return self.as_relation(bound, table.columns, (table.name,))
 
@@ -57,10 +71,10 @@ class QueryBinder(SourceBinder):
             if isinstance(body, nodes.Values)
             else self._set_operation(body, outer)
         )
-        tail = self._limits(query.offset, query.fetch, None, outer)
+        tail = self.limits(query, None, outer)
         if not query.order_by and not tail:
             return bound
-        keys = [self._output_key(item, bound.outputs) for item in query.order_by]
+        keys = [self.output_key(item, bound.outputs) for item in query.order_by]
         order = f" ORDER BY {', '.join(keys)}" if keys else ""
         return Bound(f"SELECT * FROM ({bound.sql}) AS u{order}{tail}", bound.outputs)
 
@@ -155,47 +169,70 @@ class QueryBinder(SourceBinder):
     def _select(self, select: nodes.Select, query: nodes.Query, outer: Scope | None) -> Bound:
         scope = Scope(outer)
         source = f" FROM {self.sources(select.source, scope)}" if select.source else ""
-        where = f" WHERE {self.condition(select.where, scope)}" if select.where else ""
+        where = ""
+        if select.where is not None:
+            with scope.within("WHERE"):
+                where = f" WHERE {self.condition(select.where, scope)}"
         group = self._grouping(select, scope)
         outputs = self._items(select.items, scope)
-        having = f" HAVING {self.condition(select.having, scope)}" if select.having else ""
+        grouped = Grouped(scope, bool(select.group_by) or select.having is not None)
+        grouped.noted("select list")
+        having = ""
+        if select.having is not None:
+            with scope.within("HAVING"):
+                having = f" HAVING {self.condition(select.having, scope)}"
+        grouped.noted("HAVING clause")
         items = ", ".join(f"{o.value.sql} AS x{i + 1}" for i, o in enumerate(outputs))
-        core = f"SELECT {items}{source}{where}{group}{having}"
-        limits = self._limits(query.offset, query.fetch, select.top, scope)
+        top = None if select.ties else select.top
+        limits = self.limits(query, top, scope)
         if select.distinct:
+            grouped.check()
+            core = f"SELECT {items}{source}{scope.lifted_text}{where}{group}{having}"
             plain = tuple(
                 replace(o, value=o.value.derived(f"x{i + 1}")) for i, o in enumerate(outputs)
             )
             text = self._distinct(core, plain)
-            keys = [self._distinct_key(item, outputs, scope) for item in query.order_by]
+            keys = [self.distinct_key(item, outputs, scope) for item in query.order_by]
             if keys or limits:
                 order = f" ORDER BY {', '.join(keys)}" if keys else ""
-                text = f"SELECT * FROM ({text}) AS d{order}{limits}"
+                ties = self.ties(select, keys, scope)
+                text = f"SELECT * FROM ({text}) AS d{ties}{order}{limits}"
             return Bound(text, outputs)
-        keys = [self._order_key(item, outputs, scope) for item in query.order_by]
-        order = f" ORDER BY {', '.join(key for key in keys if key)}" if any(keys) else ""
-        return Bound(f"{core}{order}{limits}", outputs)
+        keys = self.order_keys(query.order_by, outputs, scope)
+        grouped.noted("ORDER BY clause")
+        grouped.check()
+        order = f" ORDER BY {', '.join(keys)}" if keys else ""
+        ties = self.ties(select, keys, scope)
+        core = f"SELECT {items}{source}{scope.lifted_text}{where}{group}{having}"
+        return Bound(f"{core}{ties}{order}{limits}", outputs)
 
     def _grouping(self, select: nodes.Select, scope: Scope) -> str:
+        scope.loose.clear()
         if not select.group_by:
             return ""
         keys = []
         groups = {}
+        known = set()
         for node in select.group_by:
-            if isinstance(node, nodes.Constant):
+            scope.loose.clear()
+            with scope.within("GROUP BY"):
+                value = self.value(node, scope)
+            if not scope.loose:
                 raise SqlError(
                     164,
                     "Each GROUP BY expression must contain at least one column that is not an "
                     "outer reference.",
                     15,
                 )
-            value = self.value(node, scope)
+            known.add(value.sql)
             collation.check_comparable(value.type)
             key = collation.equality_key(value.sql, value.type)
             keys.append(key)
             if key != value.sql:
                 groups[value.sql] = f"min({value.sql})"
+        scope.loose.clear()
         scope.groups = groups
+        scope.keys = frozenset(known)
         return f" GROUP BY {', '.join(keys)}"
 
     def _items(self, items: Sequence[nodes.SelectItem], scope: Scope) -> tuple[Output, ...]:
@@ -227,95 +264,8 @@ class QueryBinder(SourceBinder):
         found = []
         for source in chosen:
             for column in source.relation.columns:
-                value = reference(source, column)
+                value = scope.reference(source, column)
                 if value.sql in scope.groups:
                     value = value.derived(scope.groups[value.sql])
                 found.append(Output(column.name, value))
         return found
-
-    # --- ORDER BY, TOP, OFFSET -----------------------------------------------------------------
-
-    def _ordinal(self, node: nodes.Node, outputs: Sequence[Output]) -> int | None:
-        """The output that a number or a bare name in ORDER BY means."""
-        if isinstance(node, nodes.Constant) and node.kind == t.INTEGER:
-            index = int(node.value)
-            if not 1 <= index <= len(outputs):
-                raise SqlError(
-                    108,
-                    f"The ORDER BY position number {index} is out of range of the number of items "
-                    "in the select list.",
-                    15,
-                )
-            return index - 1
-        if isinstance(node, nodes.Column) and len(node.parts) == 1:
-            wanted = node.parts[0].lower()
-            found = [i for i, output in enumerate(outputs) if output.name.lower() == wanted]
-            if found:
-                return found[0]
-        return None
-
-    def _order_key(self, item: nodes.OrderItem, outputs: Sequence[Output], scope: Scope) -> str:
-        index = self._ordinal(item.expression, outputs)
-        if index is not None:
-            return self.order_text(outputs[index].value, descending=item.descending)
-        value = self.value(item.expression, scope)
-        if value.is_constant:
-            return ""
-        return self.order_text(value, descending=item.descending)
-
-    def _output_key(self, item: nodes.OrderItem, outputs: Sequence[Output]) -> str:
-        index = self._ordinal(item.expression, outputs)
-        if index is None:
-            raise SqlError(
-                104,
-                "ORDER BY items must appear in the select list if the statement contains a UNION, "
-                "INTERSECT or EXCEPT operator.",
-                15,
-            )
-        value = replace(outputs[index].value, sql=f"x{index + 1}")
-        return self.order_text(value, descending=item.descending)
-
-    def _distinct_key(self, item: nodes.OrderItem, outputs: Sequence[Output], scope: Scope) -> str:
-        index = self._ordinal(item.expression, outputs)
-        if index is None:
-            wanted = self.value(item.expression, scope).sql
-            found = [i for i, output in enumerate(outputs) if output.value.sql == wanted]
-            if not found:
-                raise SqlError(
-                    145,
-                    "ORDER BY items must appear in the select list if SELECT DISTINCT is "
-                    "specified.",
-                    15,
-                )
-            index = found[0]
-        value = replace(outputs[index].value, sql=f"x{index + 1}")
-        return self.order_text(value, descending=item.descending)
-
-    def _limits(
-        self,
-        offset: nodes.Node | None,
-        fetch: nodes.Node | None,
-        top: nodes.Node | None,
-        scope: Scope | None,
-    ) -> str:
-        text = ""
-        count = fetch if fetch is not None else top
-        if count is not None:
-            text += f" LIMIT {self._row_count(count, scope)}"
-        if offset is not None:
-            text += f" OFFSET {self._row_count(offset, scope)}"
-        return text
-
-    def _row_count(self, node: nodes.Node, scope: Scope | None) -> int:
-        value = self.value(node, scope or Scope())
-        if not value.is_constant:
-            raise errors.unsupported("TOP, OFFSET or FETCH with an expression that is no constant")
-        number = attempt(convert(value, types.BIGINT))
-        if not isinstance(number, int) or number < 0:
-            raise SqlError(
-                1060,
-                "The number of rows provided for a TOP or FETCH clauses row count "
-                "parameter must be an integer.",
-                15,
-            )
-        return number

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cdc_assets.sandbox.language import errors, nodes
 from cdc_assets.sandbox.language.calls import CallBinder
+from cdc_assets.sandbox.language.grouping import check_unordered
 from cdc_assets.sandbox.language.queries import HOLDING_HINTS
 from cdc_assets.sandbox.language.scope import Relation, RelationColumn, Scope, Source
 from cdc_assets.sandbox.language.splitting import split
@@ -67,6 +68,10 @@ class SourceBinder(CallBinder):
                 raise SqlError(
                     8155, f"No column name was specified for column {index + 1} of '{names[-1]}'."
                 )
+            if name.lower() in (other.lower() for other in chosen[:index]):
+                raise SqlError(
+                    8156, f"The column '{name}' was specified multiple times for '{names[-1]}'."
+                )
         return Relation(
             f"({bound.sql})",
             tuple(
@@ -85,13 +90,8 @@ class SourceBinder(CallBinder):
 
     def add_source(self, relation: Relation, names: tuple[str, ...], scope: Scope) -> str:
         """Put a relation into the scope under a fresh alias; its text in FROM."""
-        exposed = [tuple(name.lower() for name in source.names) for source in scope.sources]
-        if tuple(name.lower() for name in names) in exposed:
-            raise SqlError(
-                1013,
-                f'The objects "{names[-1]}" and "{names[-1]}" in the FROM clause have the same '
-                "exposed names. Use correlation names to distinguish them.",
-            )
+        for source in scope.sources:
+            _check_exposed(source.names, names)
         self._aliases += 1
         alias = f"s{self._aliases}"
         scope.sources.append(Source(alias, names, relation))
@@ -123,7 +123,8 @@ class SourceBinder(CallBinder):
             right = f"({right})"
         if node.condition is None:
             return f"{left} CROSS JOIN {right}"
-        condition = self.condition(node.condition, scope)
+        with scope.within("ON"):
+            condition = self.condition(node.condition, scope)
         return f"{left} {node.kind} JOIN {right} ON {condition}"
 
     def relation(self, node: nodes.Node, scope: Scope) -> tuple[Relation, tuple[str, ...]]:
@@ -134,6 +135,7 @@ class SourceBinder(CallBinder):
             self.holds = self.holds or bool(HOLDING_HINTS & set(node.hints))
             return relation, (node.alias,) if node.alias else relation.names
         if isinstance(node, nodes.DerivedTable):
+            check_unordered(node.query)
             bound = self.query(node.query, scope.parent if scope.sources else scope)
             return self.as_relation(bound, node.columns, (node.alias,)), (node.alias,)
         if isinstance(node, nodes.FunctionTable):
@@ -152,3 +154,27 @@ def _make_nullable(scope: Scope, first: int, end: int) -> None:
         source = scope.sources[index]
         columns = tuple(replace(c, nullable=True) for c in source.relation.columns)
         scope.sources[index] = replace(source, relation=replace(source.relation, columns=columns))
+
+
+def _check_exposed(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+    """Raise Msg 1011, 1012 or 1013 for two sources of the same name."""
+    if one[-1].lower() != other[-1].lower():
+        return
+    alias, table = sorted((one, other), key=len)
+    if len(table) == 1:
+        raise SqlError(
+            1011,
+            f"The correlation name '{other[-1]}' is specified multiple times in a FROM clause.",
+        )
+    if len(alias) == 1:
+        raise SqlError(
+            1012,
+            f"The correlation name '{alias[-1]}' has the same exposed name as table "
+            f"'{'.'.join(table[-2:])}'.",
+        )
+    if [part.lower() for part in one] == [part.lower() for part in other]:
+        raise SqlError(
+            1013,
+            f'The objects "{one[-1]}" and "{other[-1]}" in the FROM clause have the same exposed '
+            "names. Use correlation names to distinguish them.",
+        )

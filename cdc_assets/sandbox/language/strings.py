@@ -9,7 +9,7 @@ from dataclasses import replace
 from cdc_assets.sandbox.language import collation, types
 from cdc_assets.sandbox.language.arithmetic import concatenate
 from cdc_assets.sandbox.language.convert import convert
-from cdc_assets.sandbox.language.values import Value
+from cdc_assets.sandbox.language.values import Value, raising
 from cdc_assets.sandbox.results import MAX_LENGTH, SqlError, SqlType
 
 Arguments = Sequence[Value]
@@ -29,11 +29,16 @@ def whole(value: Value) -> str:
     return convert(value, types.INT).sql
 
 
+def varying(kind: SqlType) -> SqlType:
+    """What a function gives of a char: varchar of its length."""
+    if kind.name in ("char", "nchar"):
+        return replace(kind, name=kind.name.replace("char", "varchar"))
+    return kind
+
+
 def same(sql: str, value: Value, length: int | None = None) -> Value:
     """A string computed from `value`, so of varying length."""
-    kind = value.type
-    if kind.name in ("char", "nchar"):
-        kind = replace(kind, name=kind.name.replace("char", "varchar"))
+    kind = varying(value.type)
     if length is not None:
         kind = replace(kind, length=length)
     return value.derived(sql, kind)
@@ -63,6 +68,13 @@ def _reverse(args: Arguments) -> Value:
 
 def _substring(args: Arguments) -> Value:
     value, start, length = args
+    if value.type.name not in types.STRINGS | types.BINARIES and not value.untyped_null:
+        raise SqlError(
+            8116,
+            f"Argument data type {value.type.name} is invalid for argument 1 of substring "
+            "function.",
+        )
+    length = _not_negative(length, 537, "LEFT or SUBSTRING")
     if value.type.name in types.BINARIES:
         cut = f"substr(hex({value.sql}), ({whole(start)} - 1) * 2 + 1, {whole(length)} * 2)"
         return value.derived(f"unhex({cut})", types.varbinary(value.type.length or 8000))
@@ -77,23 +89,30 @@ def _substring(args: Arguments) -> Value:
 def _left_right(side: str) -> Callable[[Arguments], Value]:
     def bound(args: Arguments) -> Value:
         value = text(args[0])
-        count = args[1]
+        count = _not_negative(args[1], 536, side)
         length = None
         if isinstance(count.constant, int):
-            if count.constant < 0:
-                raise SqlError(
-                    536, f"Invalid length parameter passed to the {side.upper()} function."
-                )
             own = value.type.length
             length = (
                 max(1, count.constant)
                 if own == MAX_LENGTH
                 else min(own or 1, max(1, count.constant))
             )
-        size = f"greatest({whole(count)}, 0)"
-        return same(f"{_macro(side, value.type)}({value.sql}, {size})", value, length)
+        return same(f"{_macro(side, value.type)}({value.sql}, {whole(count)})", value, length)
 
     return bound
+
+
+def _not_negative(count: Value, number: int, function: str) -> Value:
+    """A length; raises Msg 536 or 537 where it is below zero."""
+    problem = f"Invalid length parameter passed to the {function} function."
+    if isinstance(count.constant, int):
+        if count.constant < 0:
+            raise SqlError(number, problem)
+        return count
+    value = convert(count, types.INT)
+    failure = raising(number, problem)
+    return value.derived(f"CASE WHEN {value.sql} < 0 THEN {failure} ELSE {value.sql} END")
 
 
 def _charindex(args: Arguments) -> Value:
@@ -120,7 +139,7 @@ def _stuff(args: Arguments) -> Value:
         f"{left}({value.sql}, {start} - 1) || coalesce({new.sql}, '') || "
         f"{rest}({value.sql}, {start} + {length}, {size}({value.sql})) END"
     )
-    return concatenate(value, new).derived(sql)
+    return replace(concatenate(value, new).derived(sql), nullable=True)
 
 
 def _nchar(args: Arguments) -> Value:

@@ -134,7 +134,8 @@ SYSNAME = nvarchar(128)
 def make(name: str, arguments: tuple[int, ...], *, cast: bool = False) -> SqlType:
     """The type that `name(arguments)` writes; `cast` for CAST's default length of 30.
 
-    Raises `SqlError` 243/2715 for an unknown type and 2716/1001 for wrong arguments.
+    Raises `SqlError` 243 or 2715 for an unknown type; 291 or 2716, 1001, 2750, 183 or 192 and 131
+    for wrong arguments: CAST and a definition have numbers of their own.
     """
     lower = name.lower()
     if lower == "sysname":
@@ -144,12 +145,12 @@ def make(name: str, arguments: tuple[int, ...], *, cast: bool = False) -> SqlTyp
         raise errors.unsupported(f"Data type {lower}")
     if lower in _SIMPLE:
         if arguments:
-            raise SqlError(2716, f"Cannot specify a column width on data type {lower}.")
+            raise _widthless(lower, cast=cast)
         return SqlType(lower, collation=DEFAULT_COLLATION if lower in STRINGS else None)
     if lower == "float":
         return REAL if arguments and arguments[0] <= 24 else FLOAT
     if lower in DECIMALS:
-        return _decimal(lower, arguments)
+        return _decimal(lower, arguments, cast=cast)
     if lower in {"time", "datetime2", "datetimeoffset"}:
         scale = arguments[0] if arguments else 7
         if not 0 <= scale <= 7:
@@ -157,14 +158,37 @@ def make(name: str, arguments: tuple[int, ...], *, cast: bool = False) -> SqlTyp
         return SqlType(lower, scale=scale)
     if lower in {"char", "varchar", "nchar", "nvarchar", "binary", "varbinary"}:
         return _sized(lower, arguments, 30 if cast else 1)
-    raise SqlError(243, f"Type {name} is not a defined system type.")
+    if cast:
+        raise SqlError(243, f"Type {name} is not a defined system type.")
+    raise SqlError(2715, f"Column, parameter, or variable #1: Cannot find data type {name}.")
 
 
-def _decimal(name: str, arguments: tuple[int, ...]) -> SqlType:
+def _widthless(name: str, *, cast: bool) -> SqlError:
+    if cast:
+        return SqlError(291, f"CAST or CONVERT: invalid attributes specified for type '{name}'")
+    return SqlError(
+        2716,
+        f"Column, parameter, or variable #1: Cannot specify a column width on data type {name}.",
+    )
+
+
+def _invalid_length(length: int) -> SqlError:
+    return SqlError(1001, f"Line 1: Length or precision specification {length} is invalid.", 15)
+
+
+def _decimal(name: str, arguments: tuple[int, ...], *, cast: bool) -> SqlType:
     precision, scale = (*arguments, *(18, 0)[len(arguments) :])[:2]
+    if precision > 38 and not cast:
+        raise SqlError(
+            2750,
+            f"Column or parameter #1: Specified column precision {precision} is greater than the "
+            "maximum precision of 38.",
+        )
     if not 1 <= precision <= 38:
-        raise SqlError(1001, f"Line 1: Length or precision specification {precision} is invalid.")
+        raise _invalid_length(precision)
     if not 0 <= scale <= precision:
+        if cast:
+            raise SqlError(192, "The scale must be less than or equal to the precision.")
         raise SqlError(183, f"The scale ({scale}) must be within the range 0 to {precision}.", 15)
     return decimal(precision, scale, name)
 
@@ -175,10 +199,13 @@ def _sized(name: str, arguments: tuple[int, ...], default: int) -> SqlType:
     fixed = name in {"char", "nchar", "binary"}
     if length == MAX_LENGTH and fixed:
         raise errors.syntax("max")
-    if length != MAX_LENGTH and not 1 <= length <= limit:
+    if length != MAX_LENGTH and length < 1:
+        raise _invalid_length(length)
+    if length > limit:
         raise SqlError(
             131,
-            f"The size ({length}) given to the type '{name}' exceeds the maximum ({limit}).",
+            f"The size ({length}) given to the type '{name}' exceeds the maximum allowed for any "
+            f"data type ({limit}).",
             15,
         )
     return SqlType(name, length=length, collation=DEFAULT_COLLATION if name in STRINGS else None)
