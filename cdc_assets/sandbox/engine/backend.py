@@ -119,7 +119,7 @@ class Engine:
     def execute(self, text: str, database: str) -> None:
         """Run a batch as sa for its effect; no planted fault strikes it."""
         session = self.login(ADMINISTRATOR, self.passwords[ADMINISTRATOR], database, "sandbox")
-        session.immune = True
+        session.victim.immune = True
         try:
             for result in session.execute(text):
                 if isinstance(result, Failed):

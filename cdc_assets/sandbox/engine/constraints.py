@@ -59,10 +59,19 @@ def check_keys(work: Work, table: e.Table, stage: str, count: int, *, replaced: 
                 f"SELECT {keys} FROM ({select}) GROUP BY ALL HAVING count(*) > 1 LIMIT 1"
             )
         if found is None:
+            work.lock_keys(table, key, select, count)
             found = _present(work, table, key, stage, replaced)
         if found is not None:
             raise _duplicate(work, table, key, stage, found)
         work.took_keys(table, key, select)
+
+
+def leave_keys(work: Work, table: e.Table, stage: str, count: int) -> None:
+    """Rows go: whoever wants to take their keys waits until it is sure that they do."""
+    for key in table.keys:
+        if key.unique:
+            named = ", ".join(f"{text} AS k{i}" for i, text in enumerate(key_items(table, key, "")))
+            work.lock_keys(table, key, f"SELECT {named} FROM {stage}", count)
 
 
 def _present(

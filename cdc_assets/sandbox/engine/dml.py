@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cdc_assets.sandbox.engine import changes
 from cdc_assets.sandbox.engine import entries as e
-from cdc_assets.sandbox.engine.constraints import check_keys, check_nulls
+from cdc_assets.sandbox.engine.constraints import check_keys, check_nulls, leave_keys
 from cdc_assets.sandbox.engine.references import Checker
 from cdc_assets.sandbox.engine.relations import relation_of
 from cdc_assets.sandbox.engine.targets import TargetColumns
@@ -303,6 +303,7 @@ class Changer(TargetColumns):
             return Applied(0, STAGE)
         if not count:
             return Applied(0, STAGE)
+        self.work.lock_rows(self.table, STAGE, count)
         written = [c for c in self.table.columns if c.id in assigned or c.generated]
         check_nulls(self.work, self.table, self._shown, stage, written, "UPDATE")
         keys = {c for key in self.table.keys if key.unique for c in key.columns}
@@ -334,6 +335,8 @@ class Changer(TargetColumns):
 
     def _delete(self, count: int) -> Applied:
         if count:
+            self.work.lock_rows(self.table, STAGE, count)
+            leave_keys(self.work, self.table, STAGE, count)
             self._run(f"DELETE FROM {self.table.physical} WHERE rowid IN (SELECT rid FROM {STAGE})")
             self._checker("DELETE").parents(STAGE, "c")
             changes.log_rows(self.work, self.table, 1, STAGE, count)

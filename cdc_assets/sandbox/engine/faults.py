@@ -113,7 +113,7 @@ class Victim(Protocol):
     """The statement's session, as a fault sees it."""
 
     def deadlocked(self) -> SqlError:
-        """Lose the transaction; the error."""
+        """The error of a deadlock's victim."""
         ...
 
     def interject(self, fault: Fault) -> None:

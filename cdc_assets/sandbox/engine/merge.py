@@ -40,7 +40,7 @@ def merge(runner: StatementRunner, work: Work, statement: s.Merge) -> int:
     access = runner.context.access
     for action in statement.actions:
         access.require(table, action.action)
-    runner.session.before_read(frozenset({table.id}))
+    runner.session.victim.before_read(frozenset({table.id}))
     binder = runner.session.binder()
     for common in statement.tables:
         binder.add_common_table(common)

@@ -13,9 +13,11 @@ import pyarrow as pa
 from cdc_assets.sandbox.engine import failures, faults
 from cdc_assets.sandbox.engine.context import Context, Options
 from cdc_assets.sandbox.engine.interpreter import Interpreter
+from cdc_assets.sandbox.engine.locks import Patience, StaleError
 from cdc_assets.sandbox.engine.procedures import arguments_of, parameter_value
 from cdc_assets.sandbox.engine.resolver import Resolver
 from cdc_assets.sandbox.engine.translate import translate
+from cdc_assets.sandbox.engine.victim import SessionVictim
 from cdc_assets.sandbox.engine.work import Savepoint, Work
 from cdc_assets.sandbox.language.selects import QueryBinder
 from cdc_assets.sandbox.language.sources import Bound
@@ -43,8 +45,8 @@ class EngineSession:
         self.work: Work | None = None
         self.reading: frozenset[int] = frozenset()
         """Object ids of the result set that is being sent, for the counters."""
-        self.immune = False
-        """Whether planted faults pass it by: it runs the text of one."""
+        self.victim = SessionVictim(self)
+        """What planted faults do to it."""
         self._home = home
         self._reader: pa.RecordBatchReader | None = None
         self._cancelled = threading.Event()
@@ -224,6 +226,13 @@ class EngineSession:
             if isinstance(error, SqlError):
                 raise
             raise translate(error) from error
+        except StaleError:
+            # A row was changed by another before this statement could: it begins anew, by `change`.
+            if own:
+                self._end_work()
+            else:
+                self._undo(work, point, broken=True)
+            raise
         except BaseException:
             self.abandon()
             raise
@@ -247,11 +256,20 @@ class EngineSession:
             self.work = Work(
                 self.context.store,
                 self.context.connection,
+                self._patience(),
                 several=bool(self.context.transactions),
                 fixed=self.context.options.isolation in _SNAPSHOT_LEVELS,
             )
         self.context.changed_catalog = self.work.current
         return self.work
+
+    def _patience(self) -> Patience:
+        context = self.context
+        return Patience(
+            lambda: context.options.lock_timeout,
+            self.check_cancelled,
+            lambda: faults.deadlock(context.process_id),
+        )
 
     def begin_temporary(self, name: str) -> None:
         """Before a change of #t: a rollback takes it back, unlike that of a table variable."""
@@ -303,7 +321,7 @@ class EngineSession:
         `scan` says that rows of a change table pass one by one, so that cleanup in the middle is
         seen; all other reads keep to the rows of their beginning (row versioning).
         """
-        later = self.before_read(objects, streams=True)
+        later = self.victim.before_read(objects, streams=True)
         self._cut = None
         reader = self._open(bound.sql)
         self.reading = objects
@@ -311,7 +329,7 @@ class EngineSession:
         batches: Iterator[pa.RecordBatch] = iter(reader)
         if later:
             again = (lambda: iter(self._open(bound.sql))) if scan else None
-            batches = self._struck(batches, later, again)
+            batches = self.victim.cut(batches, later, again)
         return self._batches(batches)
 
     def _open(self, sql: str) -> pa.RecordBatchReader:
@@ -343,38 +361,6 @@ class EngineSession:
         cut, self._cut = self._cut, None
         if cut is not None:
             raise cut
-
-    # --- planted faults ------------------------------------------------------------------------
-
-    def before_read(self, objects: frozenset[int], *, streams: bool = False) -> list[faults.Fault]:
-        """Let faults strike the statement that is about to touch these tables; those for later."""
-        if self.immune:
-            return []
-        struck = self.engine.faults.take(self.context.login.name, objects, streams=streams)
-        for fault in struck:
-            if not fault.rows:
-                faults.strike(fault, self)
-        return [fault for fault in struck if fault.rows]
-
-    def _struck(
-        self,
-        batches: Iterator[pa.RecordBatch],
-        later: list[faults.Fault],
-        again: Callable[[], Iterator[pa.RecordBatch]] | None,
-    ) -> Iterator[pa.RecordBatch]:
-        left = yield from faults.cut(batches, later, lambda f: faults.strike(f, self), again)
-        self.engine.faults.give_back(left)
-
-    def deadlocked(self) -> SqlError:
-        """A deadlock's victim loses its transaction, as `failures` has it."""
-        return faults.deadlock(self.context.process_id)
-
-    def interject(self, fault: faults.Fault) -> None:
-        """Run a fault's text as sa, on a session of its own that meets no fault."""
-        try:
-            self.engine.execute(fault.text, fault.database)
-        except SqlError as error:
-            raise SqlError(50000, f"The text of a planted fault failed: {error}") from error
 
     def check_cancelled(self) -> None:
         """Raise where an attention came."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from cdc_assets.sandbox.engine import creation
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.dml import Applied, Changer
+from cdc_assets.sandbox.engine.locks import StaleError
 from cdc_assets.sandbox.engine.merge import merge
 from cdc_assets.sandbox.engine.relations import relation_of
 from cdc_assets.sandbox.engine.rows import arrow_type
@@ -95,7 +96,7 @@ class StatementRunner:
             convert(Value(f"q.x{i + 1}", output.value.type), kind).sql
             for i, (output, kind) in enumerate(zip(bound.outputs, kinds, strict=True))
         ]
-        self.session.before_read(frozenset(binder.objects))
+        self.session.victim.before_read(frozenset(binder.objects))
         rows = self.context.connection.rows(f"SELECT {', '.join(cells)} FROM ({bound.sql}) AS q")
         if rows:
             for item, kind, value in zip(body.items, kinds, rows[-1], strict=True):
@@ -106,7 +107,7 @@ class StatementRunner:
     def _select_into(
         self, binder: QueryBinder, bound: Bound, into: tuple[str, ...]
     ) -> Iterator[Result]:
-        self.session.before_read(frozenset(binder.objects))
+        self.session.victim.before_read(frozenset(binder.objects))
         if into[-1].startswith("#"):
             count = create_temporary_from(self.session, into[-1], bound)
         else:
@@ -129,17 +130,23 @@ class StatementRunner:
             self.session.begin_temporary(statement.target[-1])
             yield self._counted(self._change_temporary(statement), command)
             return
-        with self.session.writing() as work:
-            if isinstance(statement, s.Merge):
-                count = merge(self, work, statement)
-                output = None
-            else:
-                applied, changer = self._change_table(work, statement)
-                count = applied.rows
-                output = self._output(statement, changer, applied)
+        while (done := self._changed(statement)) is None:
+            self.session.check_cancelled()
+        count, output = done
         counted = self._counted(count, command)
         # The rows of OUTPUT are the statement's one result, and count as what it changed.
         yield counted if output is None else replace(output, command=command)
+
+    def _changed(self, statement: Change) -> tuple[int, ResultSet | None] | None:
+        """How many rows, and those of OUTPUT; None where another's commit came first: once more."""
+        try:
+            with self.session.writing() as work:
+                if isinstance(statement, s.Merge):
+                    return merge(self, work, statement), None
+                applied, changer = self._change_table(work, statement)
+                return applied.rows, self._output(statement, changer, applied)
+        except StaleError:
+            return None
 
     def _change_table(
         self, work: Work, statement: s.Insert | s.Update | s.Delete
@@ -147,7 +154,7 @@ class StatementRunner:
         binder = self.session.binder()
         table = self._target(statement, binder)
         self.context.access.require(table, _PERMISSIONS[type(statement)])
-        self.session.before_read(frozenset({table.id}))
+        self.session.victim.before_read(frozenset({table.id}))
         changer = self.changer(work, binder, table)
         if isinstance(statement, s.Insert):
             applied = self._insert(changer, statement)

@@ -18,6 +18,7 @@ from cdc_assets.sandbox.engine import lsns
 from cdc_assets.sandbox.engine.catalog import Catalog
 from cdc_assets.sandbox.engine.clock import Clock
 from cdc_assets.sandbox.engine.duck import Connection, connect
+from cdc_assets.sandbox.engine.locks import Locks
 from cdc_assets.sandbox.engine.scans import Scans
 from cdc_assets.sandbox.language.macros import definitions
 
@@ -51,6 +52,7 @@ class Store:
         self.directory = directory
         self.clock = Clock()
         self.scans = Scans()
+        self.locks = Locks()
         self.commit_lock = threading.RLock()
         """Held by whoever commits: so the order of LSNs is the order of commits."""
         self._ids = threading.Lock()

@@ -62,6 +62,12 @@ class TemporaryWork(Work):
     def wrote(self, table: e.Table) -> None:
         """Nobody else reads it."""
 
+    def lock_rows(self, table: e.Table, stage: str, count: int) -> None:
+        """Nobody else can change them."""
+
+    def lock_keys(self, table: e.Table, key: e.Key, select: str, count: int) -> None:
+        """Nobody else can take them."""
+
     def took_keys(self, table: e.Table, key: e.Key, select: str) -> None:
         """Nobody else can take them."""
 

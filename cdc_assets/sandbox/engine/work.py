@@ -15,6 +15,7 @@ from cdc_assets.sandbox.engine.catalog import Catalog
 from cdc_assets.sandbox.engine.clock import as_datetime
 from cdc_assets.sandbox.engine.duck import Connection
 from cdc_assets.sandbox.engine.journal import MAX_JOURNAL_BYTES, Journal
+from cdc_assets.sandbox.engine.locks import ROW_LOCKS, Patience, StaleError
 from cdc_assets.sandbox.engine.lsns import to_bytes
 from cdc_assets.sandbox.engine.store import Store
 from cdc_assets.sandbox.engine.translate import conflict, translate
@@ -40,12 +41,19 @@ class Work:
     """One open DuckDB transaction on a session's connection."""
 
     def __init__(
-        self, store: Store, connection: Connection, *, several: bool = False, fixed: bool = False
+        self,
+        store: Store,
+        connection: Connection,
+        patience: Patience,
+        *,
+        several: bool = False,
+        fixed: bool = False,
     ) -> None:
         """Begin it; `several` statements need a journal, `fixed` is a snapshot for all of them."""
         self.store = store
         self.connection = connection
         self.id = store.new_transaction_id()
+        self._patience = patience
         self.begun = store.clock.local()
         self._base = store.catalog
         self.catalog: Catalog | None = None
@@ -80,6 +88,28 @@ class Work:
     def wrote(self, table: e.Table) -> None:
         """A statement changed rows of a table."""
         self.written.add(table.id)
+
+    def lock_rows(self, table: e.Table, stage: str, count: int) -> None:
+        """Before a statement changes the rows that `stage` names (rid): nobody else may meanwhile.
+
+        Raises Msg 1205 or 1222, and `StaleError` where what was staged is not the newest.
+        """
+        self._lock(table, count, f"SELECT 0, rid FROM {stage}")
+
+    def lock_keys(self, table: e.Table, key: e.Key, select: str, count: int) -> None:
+        """Before a statement takes or leaves a unique key's values (k0, k1, …)."""
+        self._lock(table, count, f"SELECT {key.id}, * FROM ({select})")
+
+    def _lock(self, table: e.Table, count: int, select: str) -> None:
+        locks = self.store.locks
+        names = None
+        if count <= ROW_LOCKS or not locks.alone(self.id, table.id):
+            names = frozenset(self.connection.rows(select))
+        waited = locks.take(self.id, table.id, names, self._patience)
+        moved = self.store.serials[table.id] != self._seen.get(table.id, 0)
+        # Without a wait only a statement that may simply begin anew looks again.
+        if moved and (waited or not (self.written or self._fixed)):
+            raise StaleError
 
     def took_keys(self, table: e.Table, key: e.Key, select: str) -> None:
         """A statement added the values of a unique key that `select` gives (k0, k1, …).
@@ -203,6 +233,7 @@ class Work:
             for table in self.written:
                 self.store.serials[table] += 1
             self._publish()
+            self.store.locks.release(self.id)
             return changed
 
     def _publish(self) -> None:
@@ -265,12 +296,12 @@ class Work:
 
     def rollback(self) -> None:
         """Undo everything; the identity values stay taken, as in SQL Server."""
-        if not self.open:
-            return
-        self.open = False
-        self.connection.recorder = None
-        with suppress(duckdb.Error):  # DuckDB may have ended it already
-            self.connection.control("ROLLBACK")
+        if self.open:
+            self.open = False
+            self.connection.recorder = None
+            with suppress(duckdb.Error):  # DuckDB may have ended it already
+                self.connection.control("ROLLBACK")
+        self.store.locks.release(self.id)
 
 
 def key_items(table: e.Table, key: e.Key, prefix: str) -> list[str]:

@@ -121,16 +121,6 @@ def test_xact_abort_rolls_back(t: Client) -> None:
     assert t.value("SELECT COUNT(*) FROM t") == 1
 
 
-def test_write_conflict(engine_server: Server, t: Client) -> None:
-    other = engine_server.client()
-    t.run("BEGIN TRAN; UPDATE t SET v = 'x' WHERE id = 1")
-    error = other.error("UPDATE t SET v = 'y' WHERE id = 1")
-    assert (error.number, error.severity) == (3960, 16)
-    t.run("COMMIT")
-    other.run("UPDATE t SET v = 'y' WHERE id = 1")
-    assert t.rows("SELECT v FROM t") == [("y",)]
-
-
 def test_rows_apart_do_not_conflict(engine_server: Server, t: Client) -> None:
     t.run("INSERT t VALUES (2, 'b')")
     other = engine_server.client()
@@ -140,17 +130,6 @@ def test_rows_apart_do_not_conflict(engine_server: Server, t: Client) -> None:
     assert t.rows("SELECT v FROM t ORDER BY id") == [("x",), ("y",)]
     lsns = [r[0] for r in t.rows("SELECT [__$start_lsn] FROM cdc.dbo_t_CT WHERE v IN ('x', 'y')")]
     assert lsns == sorted(lsns)
-
-
-def test_two_transactions_cannot_take_one_key(engine_server: Server, t: Client) -> None:
-    other = engine_server.client()
-    t.run("BEGIN TRAN; INSERT t VALUES (7, 'x'); INSERT t VALUES (8, 'x')")
-    other.run("INSERT t VALUES (7, 'y')")
-    assert t.error("COMMIT").number == 3960
-    assert t.rows("SELECT id, v FROM t WHERE id > 6") == [(7, "y")]
-    t.run("BEGIN TRAN; INSERT t VALUES (9, 'x')")
-    other.run("INSERT t VALUES (10, 'y')")
-    t.run("COMMIT")
 
 
 def test_a_key_may_come_back_in_its_own_transaction(t: Client) -> None:
