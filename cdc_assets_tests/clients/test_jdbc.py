@@ -54,6 +54,7 @@ WANTED: dict[str, Any] = {
         *("1", "-3", "-9223372036854775808", "-12345678901234567890.123", "0.5", "0.25"),
         *("0x0001FF", "2026-11-30", "2026-11-30 12:34:56.1234567", "01:02:03:450", None),
     ],
+    "jdbc_parameter_metadata": ["int", "nvarchar"],
     "jdbc_batch": {"prepared": [1, 1, 1], "plain": [2, 1], "rows": [["2", "x"], ["3", "x"]]},
     # Of the batch only the failed statement is undone; -3 is EXECUTE_FAILED.
     "jdbc_batch_error": {
