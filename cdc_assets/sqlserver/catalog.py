@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from cdc_assets.contract import BRONZE, Column
 from cdc_assets.errors import UnsupportedColumnError
@@ -13,7 +14,7 @@ from cdc_assets.planning.polls import CaptureInstance
 from cdc_assets.planning.records import Identity
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.connection import Connection
-from cdc_assets.sqlserver.types import delta_type
+from cdc_assets.sqlserver.types import delta_type, is_known
 
 _BRACKETED = re.compile(r"\[((?:[^\]]|\]\])+)\]")
 
@@ -60,7 +61,8 @@ def captured_columns(
     `wanted` names them. Raises `UnsupportedColumnError` for a type without a counterpart, a name
     that collides with ours, and a wanted column that is not captured.
     """
-    computed = _computed(connection, instance)
+    source = _source_columns(connection, instance)
+    computed = {name for name, row in source.items() if row["is_computed"]}
     rows = connection.rows(queries.CAPTURED_COLUMNS, [instance.name])
     rows.sort(key=lambda row: row["column_ordinal"])
     names = [row["column_name"] for row in rows]
@@ -75,26 +77,32 @@ def captured_columns(
         for row in rows
         if (row["column_name"] in wanted if wanted else row["column_name"] not in computed)
     ]
-    return tuple(_captured(row) for row in chosen)
+    return tuple(captured_column(row, source.get(row["column_name"])) for row in chosen)
 
 
-def _captured(row: Mapping[str, object]) -> CapturedColumn:
+def captured_column(row: Mapping[str, Any], source: Mapping[str, Any] | None) -> CapturedColumn:
+    """A row of `CAPTURED_COLUMNS` as a column; `source` is its row of `SOURCE_COLUMNS`, if any.
+
+    An alias type is what it was made from. Raises `UnsupportedColumnError`.
+    """
     name, sql_type = str(row["column_name"]), str(row["data_type"]).lower()
+    precision, scale = row["numeric_precision"], row["numeric_scale"]
+    if not is_known(sql_type) and source is not None and source["base_type"]:
+        sql_type = str(source["base_type"]).lower()
+        precision, scale = source["precision"], source["scale"]
     if name.lower() in {c.lower() for c in BRONZE.names}:
         raise UnsupportedColumnError(
             f"column {name} has the name of one of ours",
             hint="Leave it out: list the other columns under `columns`.",
         )
-    kind = delta_type(
-        sql_type, _int(row["numeric_precision"]), _int(row["numeric_scale"]), column=name
-    )
+    kind = delta_type(sql_type, _int(precision), _int(scale), column=name)
     return CapturedColumn(Column(name, kind), sql_type)
 
 
-def _computed(connection: Connection, instance: CaptureInstance) -> set[str]:
+def _source_columns(connection: Connection, instance: CaptureInstance) -> dict[str, dict[str, Any]]:
+    """The source table's columns as they are now, by name."""
     object_id = str(instance.identity.source_object_id)
-    rows = connection.rows(queries.SOURCE_COLUMNS, [object_id])
-    return {row["name"] for row in rows if row["is_computed"]}
+    return {row["name"]: row for row in connection.rows(queries.SOURCE_COLUMNS, [object_id])}
 
 
 def _int(value: object) -> int | None:

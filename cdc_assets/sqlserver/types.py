@@ -51,6 +51,11 @@ _ARROW = {
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 
+def is_known(sql_type: str) -> bool:
+    """Whether it is a built-in type with a counterpart; `sql_type` in small letters."""
+    return sql_type in _DIRECT or sql_type in ("decimal", "numeric")
+
+
 def delta_type(sql_type: str, precision: int | None, scale: int | None, *, column: str) -> str:
     """The Spark SQL type a SQL Server type becomes; `sql_type` is the base type's name.
 

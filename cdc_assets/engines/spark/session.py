@@ -44,6 +44,11 @@ _CONTEXT_CONF = {
 }
 _SESSION_CONF = {
     "spark.sql.session.timeZone": "UTC",
+    # By default in nanoseconds since 1970, which hold no date before 1677 or after 2262.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # One calendar for all times, in our files and in delta-rs's.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     # 50 by default; the state of a small table is read in as many tasks.
     "spark.databricks.delta.snapshotPartitions": "2",
     # Rows are taken from the commit that was made.

@@ -143,7 +143,7 @@ def alter_column(
             "column does not allow nulls. UPDATE fails.",
         )
     _retype(work, table.physical, column.physical, column.type, kind, table.name)
-    changed = replace(column, type=kind, nullable=nullable)
+    changed = replace(column, type=kind, nullable=nullable, alias_id=definition.alias_id)
     columns = tuple(changed if c.id == column.id else c for c in table.columns)
     work.catalog = work.current.put(work.connection, replace(table, columns=columns))
     for instance in work.current.instances_of(table.id):

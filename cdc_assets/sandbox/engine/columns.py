@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cdc_assets.sandbox.engine import entries as e
+from cdc_assets.sandbox.engine.aliases import unknown
 from cdc_assets.sandbox.language import collation, nodes, types
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language.parser import parse_expression
@@ -79,6 +80,8 @@ def _plain(
         kind = replace(kind, collation=collation.checked(chosen))
     elif definition.collation is not None:
         raise SqlError(448, f"Invalid collation '{definition.collation}'.")
+    if kind == types.UNKNOWN:
+        raise unknown(definition.alias, number)
     nullable = definition.nullable
     if definition.identity is not None:
         if kind.name not in types.INTEGERS - {"bit"} and not (
@@ -98,6 +101,7 @@ def _plain(
         nullable is not False,
         definition.identity,
         definition.default_text,
+        alias_id=definition.alias_id,
     )
 
 

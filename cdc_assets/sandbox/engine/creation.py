@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from cdc_assets.sandbox.engine import aliases
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.columns import (
     columns_of,
@@ -47,7 +48,7 @@ def create_table(session: EngineSession, statement: s.CreateTable) -> None:
     if name.startswith("#"):
         create_temporary(session, name, statement.definition)
         return
-    definitions = statement.definition.columns
+    definitions = aliases.resolved(session.context, statement.definition.columns)
     with session.writing() as work:
         database, schema = new_object(session, work, statement.name, "CREATE TABLE")
         columns = columns_of(session.binder(), definitions, database.collation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cdc_assets.sandbox.engine import alter, backups, creation, jobs
+from cdc_assets.sandbox.engine import aliases, alter, backups, creation, jobs
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.columns import (
     keys_of,
@@ -25,6 +25,7 @@ _HANDLED = (
     s.CreateIndex,
     s.CreateSchema,
     s.CreateDatabase,
+    s.CreateType,
     s.AlterTable,
     s.AlterDatabase,
     s.Drop,
@@ -47,6 +48,8 @@ def apply(session: EngineSession, statement: s.Statement) -> None:
         _create_index(session, statement)
     elif isinstance(statement, s.CreateSchema):
         _create_schema(session, statement)
+    elif isinstance(statement, s.CreateType):
+        aliases.create(session, statement, creation.place(session.context, statement.name)[1])
     elif isinstance(statement, s.CreateDatabase):
         _create_database(session, statement)
     elif isinstance(statement, s.AlterTable):
@@ -92,14 +95,15 @@ def _alter_table(session: EngineSession, statement: s.AlterTable) -> None:
     table = own_table(session, statement.name)
     with session.writing() as work:
         binder = session.binder()
+        columns = statement.definition.columns if statement.definition is not None else ()
+        resolved = aliases.resolved(session.context, columns)
         if statement.action == "ADD" and statement.definition is not None:
-            alter.add(work, binder, table, statement.definition, session.context.collation)
+            definition = replace(statement.definition, columns=resolved)
+            alter.add(work, binder, table, definition, session.context.collation)
             added = work.current.existing_table(table.id)
-            constrain(session.context, work, binder, added, statement.definition)
-        elif statement.action == "ALTER COLUMN" and statement.definition is not None:
-            alter.alter_column(
-                work, table, statement.definition.columns[0], session.context.collation
-            )
+            constrain(session.context, work, binder, added, definition)
+        elif statement.action == "ALTER COLUMN":
+            alter.alter_column(work, table, resolved[0], session.context.collation)
         elif statement.action == "DROP COLUMN":
             alter.drop_columns(work, table, statement.names)
         else:
@@ -189,6 +193,8 @@ def _drop(session: EngineSession, statement: s.Drop, name: tuple[str, ...]) -> N
         _drop_database(session, name[-1], if_exists=statement.if_exists)
     elif statement.kind == "SCHEMA":
         _drop_schema(session, name[-1], if_exists=statement.if_exists)
+    elif statement.kind == "TYPE":
+        aliases.drop(session, name, if_exists=statement.if_exists)
     elif statement.kind == "INDEX":
         table = own_table(session, name[:-1])
         with session.writing() as work:

@@ -43,6 +43,8 @@ class Column:
     default: str | None = None
     computed: str | None = None
     persisted: bool = False
+    alias_id: int | None = None
+    """user_type_id of its alias type."""
 
     @property
     def physical(self) -> str:
@@ -53,6 +55,23 @@ class Column:
     def generated(self) -> bool:
         """Whether INSERT and UPDATE may not give it a value."""
         return self.computed is not None or self.type.name == "rowversion"
+
+
+@dataclass(frozen=True, slots=True)
+class AliasType:
+    """A type made by CREATE TYPE … FROM; `id` is its user_type_id."""
+
+    id: int
+    database: int
+    schema: str
+    name: str
+    type: SqlType
+    nullable: bool = True
+
+    @property
+    def key(self) -> str:
+        """Its key among its kind."""
+        return str(self.id)
 
 
 @dataclass(frozen=True, slots=True)

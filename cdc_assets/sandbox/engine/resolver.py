@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from cdc_assets.sandbox.engine import cdcfunctions, serverfunctions, viewrows, views
+from cdc_assets.sandbox.engine import cdcfunctions, collations, serverfunctions, viewrows, views
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.changefunctions import changes_relation
 from cdc_assets.sandbox.engine.clock import iana
@@ -85,8 +85,10 @@ class Resolver:
             data = self._view_rows(described, make, database)
         registered = f"view_{schema.lower()}_{name.lower()}_{database.id}"
         self.context.connection.register(registered, data)
+        # A catalogue's names compare as the database's do.
         columns = [
-            RelationColumn(column, f"x{i + 1}", kind) for i, (column, kind) in enumerate(described)
+            RelationColumn(column, f"x{i + 1}", collations.typed(kind, database.collation))
+            for i, (column, kind) in enumerate(described)
         ]
         sql = registered
         if (schema.lower(), name.lower()) == ("cdc", "change_tables"):
@@ -116,6 +118,9 @@ class Resolver:
 
     def function_relation(self, name: tuple[str, ...], arguments: Sequence[Value]) -> Relation:
         """A table-valued function; raises Msg 208."""
+        if name[-1].lower() == "fn_helpcollations":
+            self.context.connection.register("fn_helpcollations", collations.helped())
+            return collations.HELP
         found = changes_relation(self._place(name), name, arguments)
         if found is None:
             raise errors.invalid_object(".".join(name))
@@ -130,7 +135,7 @@ class Resolver:
         found = self.context.variables.get(name.lower())
         if found is None:
             raise errors.undeclared_variable(name)
-        return found
+        return collations.in_database(found, self.context.collation)
 
     def _system_variable(self, name: str) -> Value:
         context = self.context

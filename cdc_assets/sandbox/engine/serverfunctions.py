@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine import scanviews, systypes
 from cdc_assets.sandbox.engine.clock import as_datetime
+from cdc_assets.sandbox.engine.collations import collation_property
 from cdc_assets.sandbox.engine.context import SERVER_NAME, Context
 from cdc_assets.sandbox.engine.metadata import METADATA, named_object
 from cdc_assets.sandbox.engine.rows import Described
@@ -25,6 +26,12 @@ _PROPERTIES: dict[str, str | int] = {
     "EDITION": "Developer Edition (64-bit)",
     "ENGINEEDITION": 3,
     "COLLATION": DEFAULT_COLLATION,
+    "COMPARISONSTYLE": 0x30001,
+    "LCID": 0x409,
+    "SQLSORTORDER": 52,
+    "SQLSORTORDERNAME": "nocase_iso",
+    "SQLCHARSET": 1,
+    "SQLCHARSETNAME": "iso_1",
     "SERVERNAME": SERVER_NAME,
     "MACHINENAME": SERVER_NAME,
     "ISHADRENABLED": 0,
@@ -219,11 +226,17 @@ def _identity(context: Context, arguments: Arguments) -> Value:
 
 
 def _type_name(context: Context, arguments: Arguments) -> Value:
-    del context
     argument = arguments[0]
+    names = {row[2]: row[0] for row in systypes.SYSTEM_TYPES}
+    names |= {
+        t.id: t.name
+        for t in context.catalog.of_kind(e.AliasType)
+        if t.database == context.current.id
+    }
     if argument.is_constant:
-        return values.sysname(systypes.type_name(int(str(argument.constant))))
-    branches = " ".join(f"WHEN {row[2]} THEN '{row[0]}'" for row in systypes.SYSTEM_TYPES)
+        number = argument.constant
+        return values.sysname(names.get(number) if isinstance(number, int) else None)
+    branches = " ".join(f"WHEN {i} THEN {values.quote(name)}" for i, name in names.items())
     return Value(f"CASE {argument.sql} {branches} END", types.SYSNAME)
 
 
@@ -254,6 +267,7 @@ _PLAIN: dict[str, Callable[[Context, Arguments], Value]] = {
     "APP_NAME": lambda c, a: values.sysname(c.application),
     "PROGRAM_NAME": lambda c, a: values.sysname(c.application),
     "SERVERPROPERTY": _server_property,
+    "COLLATIONPROPERTY": collation_property,
     "DATABASEPROPERTYEX": _database_property,
     "HAS_PERMS_BY_NAME": _has_permissions,
     "HAS_DBACCESS": lambda c, a: values.integer(

@@ -22,6 +22,7 @@ SYSTEM_TYPES: tuple[tuple[str, int, int, int, int, int, bool], ...] = (
     ("money", 60, 60, 8, 19, 4, False),
     ("datetime", 61, 61, 8, 23, 3, False),
     ("float", 62, 62, 8, 53, 0, False),
+    ("sql_variant", 98, 98, 8016, 0, 0, False),
     ("ntext", 99, 99, 16, 0, 0, True),
     ("bit", 104, 104, 1, 1, 0, False),
     ("decimal", 106, 106, 17, 38, 38, False),
@@ -36,6 +37,9 @@ SYSTEM_TYPES: tuple[tuple[str, int, int, int, int, int, bool], ...] = (
     ("nvarchar", 231, 231, 8000, 0, 0, True),
     ("sysname", 231, 256, 256, 0, 0, True),
     ("nchar", 239, 239, 8000, 0, 0, True),
+    ("hierarchyid", 240, 128, 892, 0, 0, False),
+    ("geometry", 240, 129, -1, 0, 0, False),
+    ("geography", 240, 130, -1, 0, 0, False),
     ("xml", 241, 241, -1, 0, 0, False),
 )
 _BY_NAME = {row[0]: row for row in SYSTEM_TYPES} | {
@@ -99,8 +103,3 @@ def precision_of(kind: SqlType) -> int:
 def scale_of(kind: SqlType) -> int:
     """sys.columns' scale."""
     return {"money": 4, "smallmoney": 4, "datetime": 3}.get(kind.name, kind.scale or 0)
-
-
-def type_name(number: int) -> str | None:
-    """TYPE_NAME()."""
-    return next((row[0] for row in SYSTEM_TYPES if row[2] == number), None)

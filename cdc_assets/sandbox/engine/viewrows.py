@@ -9,7 +9,6 @@ from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.access import Access
 from cdc_assets.sandbox.engine.catalog import Catalog
 from cdc_assets.sandbox.engine.systypes import (
-    SYSTEM_TYPES,
     max_length,
     precision_of,
     scale_of,
@@ -143,7 +142,7 @@ def columns_rows(viewer: Viewer) -> list[Row]:
                     c.name,
                     c.id,
                     system_type_id(c.type),
-                    user_type_id(c.type),
+                    c.alias_id or user_type_id(c.type),
                     max_length(c.type),
                     precision_of(c.type),
                     scale_of(c.type),
@@ -173,31 +172,6 @@ def default_definition(column: e.Column) -> str | None:
     while _PARENTHESISED.fullmatch(text):
         text = text[1:-1].strip()
     return f"(({text}))" if _NUMBER.fullmatch(text) else f"({text})"
-
-
-def types_rows(viewer: Viewer) -> list[Row]:
-    """The rows of the view types."""
-    del viewer
-    return [
-        (
-            name,
-            system,
-            user,
-            4,
-            None,
-            length,
-            precision,
-            scale,
-            "SQL_Latin1_General_CP1_CI_AS" if text else None,
-            True,
-            user == 256,
-            False,
-            0,
-            0,
-            False,
-        )
-        for name, system, user, length, precision, scale, text in SYSTEM_TYPES
-    ]
 
 
 def databases_rows(viewer: Viewer) -> list[Row]:

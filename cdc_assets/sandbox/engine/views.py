@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from cdc_assets.sandbox.engine import viewrows
 from cdc_assets.sandbox.engine.rows import Described, described
+from cdc_assets.sandbox.engine.typerows import types_rows
 from cdc_assets.sandbox.engine.viewrows import Row, Viewer
 
 _OBJECT_COLUMNS = (
@@ -47,7 +48,7 @@ _VIEWS: dict[str, tuple[str, Callable[[Viewer], list[Row]]]] = {
         "int, max_length smallint, precision tinyint, scale tinyint, collation_name sysname, "
         "is_nullable bit, is_user_defined bit, is_assembly_type bit, default_object_id int, "
         "rule_object_id int, is_table_type bit",
-        viewrows.types_rows,
+        types_rows,
     ),
     "sys.databases": (
         "name sysname, database_id int, source_database_id int, owner_sid varbinary(85), "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from cdc_assets.sandbox.language import collation, errors, nodes, patterns, types, values
+from cdc_assets.sandbox.language import codepages, collation, errors, nodes, patterns, types, values
 from cdc_assets.sandbox.language import tokens as t
 from cdc_assets.sandbox.language.arithmetic import calculate, negate
 from cdc_assets.sandbox.language.convert import checked_style, convert
@@ -167,7 +167,8 @@ class ExpressionBinder:
                 447, f"Expression type {operand.type.name} is invalid for COLLATE clause."
             )
         kind = replace(operand.type, collation=collation.checked(wanted))
-        return replace(operand, type=kind, collated=True)
+        moved = self.convert(operand, kind) if kind.name in types.NARROW else operand
+        return replace(moved, type=kind, collated=True)
 
     def _at_time_zone(self, node: nodes.AtTimeZone, scope: Scope) -> Value:
         operand, zone = self.value(node.operand, scope), self.value(node.zone, scope)
@@ -325,9 +326,10 @@ class ExpressionBinder:
         return fold(convert(value, kind), value)
 
 
-def _key(make: Callable[[str, SqlType], str], value: Value, kind: SqlType) -> str:
+def _key(make: Callable[..., str], value: Value, kind: SqlType) -> str:
     """A comparison key, computed now for a constant."""
-    keyed = Value(make(value.sql, kind), replace(value.type, length=MAX_LENGTH), value.nullable)
+    text = make(value.sql, kind, plain=collation.is_plain(value.constant))
+    keyed = Value(text, replace(value.type, length=MAX_LENGTH), value.nullable)
     if kind.name in types.STRINGS and value.is_constant:
         return fold(keyed, value).sql
     return keyed.sql
@@ -355,10 +357,12 @@ def constant(node: nodes.Constant, default_collation: str = DEFAULT_COLLATION) -
     if node.kind in (t.STRING, t.NSTRING):
         national = node.kind == t.NSTRING
         limit = 4000 if national else 8000
-        units = values.utf16_units(value) if national else len(value)
+        kind = (types.nvarchar if national else types.varchar)(MAX_LENGTH, default_collation)
+        if not national:
+            value = codepages.literal(value, kind)
+        units = values.utf16_units(value) if national else codepages.literal_bytes(value, kind)
         length = max(1, units) if units <= limit else MAX_LENGTH
-        make = types.nvarchar if national else types.varchar
-        return values.text(value, make(length, default_collation))
+        return values.text(value, replace(kind, length=length))
     if node.kind == t.INTEGER:
         number = int(value)
         if number < 1 << 31:

@@ -1,19 +1,22 @@
-"""Collations: how strings compare, as DuckDB expressions."""
+"""Collations: how strings compare, as DuckDB expressions.
+
+What the sandbox compares is what SQL Server compares: case, accents, kana, width, expansions,
+characters without weight, the word sort. A collation whose alphabet it does not know is refused
+where a column, a database or a COLLATE names it (Msg 40515; no such collation is Msg 448), and a
+single character whose weight it does not know where it is compared. BIN2 of every language works.
+"""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 
-from cdc_assets.sandbox.language import errors, types
+from cdc_assets.sandbox import collations
+from cdc_assets.sandbox.collations import Collation
+from cdc_assets.sandbox.language import codepages, errors, types
+from cdc_assets.sandbox.language.weights import SEPARATOR, refusal
 from cdc_assets.sandbox.results import DEFAULT_COLLATION, SqlError, SqlType
-
-_NAME = re.compile(r"[A-Za-z0-9_]+")
-_SHAPE = re.compile(r"_(CI|CS|BIN2?)(_|$)", re.IGNORECASE)
-_KNOWN = re.compile(
-    r"SQL_Latin1_General_CP1_CI_AS|Latin1_General(_100|_140)?_(CI|CS)_AS(_KS)?(_WS)?(_SC)?(_UTF8)?|"
-    r"Latin1_General(_100|_140)?_BIN2?(_UTF8)?",
-    re.IGNORECASE,
-)
 
 
 def checked(name: str) -> str:
@@ -21,48 +24,203 @@ def checked(name: str) -> str:
 
     Raises Msg 448 for what is no collation, and refuses those whose order is not known here.
     """
-    if not _NAME.fullmatch(name) or not _SHAPE.search(name):
+    found = collations.parse(name)
+    if found is None:
         raise SqlError(448, f"Invalid collation '{name}'.")
-    if name.upper() == DEFAULT_COLLATION.upper():
-        return DEFAULT_COLLATION
-    if not _KNOWN.fullmatch(name):
-        raise errors.unsupported(f"The collation {name}")
-    if "UTF8" in name.upper():
-        raise errors.unsupported(f"The collation {name}")
-    spelled = {"latin1": "Latin1", "general": "General"}
-    return "_".join(spelled.get(part.lower(), part.upper()) for part in name.split("_"))
+    if not found.ordered:
+        raise errors.unsupported(f"The order of the collation {found.name} (its BIN2 would be)")
+    return found.name
+
+
+def of(kind: SqlType) -> Collation:
+    """The collation of a character type."""
+    found = collations.parse(kind.collation or DEFAULT_COLLATION)
+    if found is None:
+        raise SqlError(448, f"Invalid collation '{kind.collation}'.")
+    return found
 
 
 def is_binary(kind: SqlType) -> bool:
     """Whether its strings compare by code point."""
-    return bool(re.search(r"_BIN2?$", kind.collation or ""))
+    return bool(of(kind).binary)
 
 
 def ignores_case(kind: SqlType) -> bool:
     """Whether `a` equals `A` in it."""
-    return "_CI_" in (kind.collation or DEFAULT_COLLATION)
+    return not of(kind).case
 
 
-def equality_key(sql: str, kind: SqlType) -> str:
-    """What two values must share to be equal: DuckDB text."""
+def searches_any_case(kind: SqlType, what: str) -> bool:
+    """Whether a search inside of strings (LIKE, REPLACE) ignores case.
+
+    Raises where it would have to ignore more than that.
+    """
+    found = of(kind)
+    if not found.accent or (found.family == "Turkish" and not found.case):
+        raise errors.unsupported(f"{what} under the collation {found.name}")
+    return not found.case
+
+
+def is_plain(value: object) -> bool:
+    """Whether it is a string of printable ASCII: its key needs no table of characters."""
+    return isinstance(value, str) and value.isascii() and (value.isprintable() or not value)
+
+
+def equality_key(sql: str, kind: SqlType, *, plain: bool = False) -> str:
+    """What two values must share to be equal: DuckDB text; `plain` where `is_plain` holds."""
     if kind.name in types.STRINGS:
-        return f"fold({sql})" if ignores_case(kind) else f"rtrim({sql}, ' ')"
+        found = of(kind)
+        if found.binary:
+            return f"rtrim({sql}, ' ')"
+        rules = _rules(kind, found)
+        key = f"rtrim({rules.plain(sql)}, ' ')"
+        if plain:
+            return key
+        other = _checked(sql, rules.doubts, rules.folded(sql), "Comparing")
+        short = rules.shorter(sql)
+        branch = f"WHEN simple({sql}) THEN {short} " if short else ""
+        return f"CASE WHEN plain({sql}) THEN {key} {branch}{other} END"
     if kind.name == "datetimeoffset":
         return f"({sql}).ticks"
     return sql
 
 
-def order_key(sql: str, kind: SqlType) -> str:
+def order_key(sql: str, kind: SqlType, *, plain: bool = False) -> str:
     """What orders two values: DuckDB text, consistent with `equality_key`."""
     if kind.name in types.STRINGS:
-        if is_binary(kind):
-            return f"rtrim({sql}, ' ')"
-        return f"sort_key({sql})" if ignores_case(kind) else f"sort_key_case({sql})"
+        found = of(kind)
+        if found.binary:
+            return _binary_key(sql, kind, found)
+        rules = _rules(kind, found)
+        key = rules.plain_ordered(f"rtrim({rules.plain(sql)}, ' ')")
+        if plain:
+            return key
+        doubts = (*rules.doubts, rules.unordered)
+        other = _checked(sql, doubts, rules.ordered(rules.folded(sql)), "Ordering")
+        short = rules.shorter(sql)
+        branch = (
+            f"WHEN simple({sql}) AND NOT has_{rules.unordered}({sql}) THEN {rules.ordered(short)} "
+            if short
+            else ""
+        )
+        return f"CASE WHEN plain({sql}) THEN {key} {branch}{other} END"
     if kind.name == "datetimeoffset":
         return f"({sql}).ticks"
     if kind.name == "uniqueidentifier":
         return f"guid_key({sql})"
     return sql
+
+
+def _checked(sql: str, doubts: Sequence[str], key: str, what: str) -> str:
+    """Branches of a CASE: an error for what no rule covers, else the key."""
+    doubtful = " OR ".join(f"has_{doubt}({sql})" for doubt in doubts)
+    return f"WHEN {doubtful} THEN {refusal(sql, what)} ELSE {key}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """How the strings of one collation become keys: macros, in the order they apply."""
+
+    small: str
+    steps: tuple[str, ...]
+    doubts: tuple[str, ...]
+    unordered: str
+    primary: str
+    accents: bool
+    capitals: bool
+
+    def plain(self, sql: str) -> str:
+        """ASCII text without what is ignored."""
+        if not self.small:
+            return sql
+        return f"lower(replace({sql}, 'I', 'ı'))" if "turkish" in self.small else f"lower({sql})"
+
+    def folded(self, sql: str) -> str:
+        """Any text without what is ignored."""
+        for step in self.steps:
+            sql = f"{step}({sql})"
+        return f"rtrim({sql}, ' ')"
+
+    def shorter(self, sql: str) -> str:
+        """As `folded`, of letters to which most of the steps do nothing; empty if none is less."""
+        if self.steps[0] != "weighted" or "bare" in self.steps or "turkish" in self.small:
+            return ""
+        folded = f"expanded({sql})"
+        folded = f"{self.small}({folded})" if self.small else folded
+        return f"rtrim({folded}, ' ')"
+
+    def plain_ordered(self, key: str) -> str:
+        """As `ordered`, of ASCII."""
+        if self.primary == "primary_turkish":
+            return self.ordered(key)
+        small = key if self.small else f"lower({key})"
+        sql = self.primary == "sql_primary"
+        parts = [f"{'sql_' if sql else ''}plain_primary({small})"]
+        parts += [f"plain_accents({small})"] if self.accents else []
+        parts += [f"capitals_of({key})"] if self.capitals else []
+        return SEPARATOR.join([*parts, small if sql else f"specials_of({small})"])
+
+    def ordered(self, key: str) -> str:
+        """Letters first; then accents, capitals, and at last hyphens and apostrophes decide."""
+        small = key if self.small else f"lower({key})"
+        parts = [f"{self.primary}({small})"]
+        parts += [f"accents_of({small})"] if self.accents else []
+        parts += [f"capitals_of({key})"] if self.capitals else []
+        last = small if self.primary == "sql_primary" else f"specials_of({small})"
+        return SEPARATOR.join([*parts, last])
+
+
+@cache
+def _rules(kind: SqlType, found: Collation) -> _Rules:
+    if found.sort_id and kind.name in types.NARROW:
+        steps = ["lower"] if found.accent else ["lower", "strip_accents"]
+        doubts = ["sql_doubtful"] if found.accent else ["sql_doubtful", "sql_letters"]
+        return _Rules("lower", tuple(steps), tuple(doubts), "sql_unordered", "sql_primary",
+                      accents=False, capitals=False)  # fmt: skip
+    turkish = found.family == "Turkish"
+    small = "" if found.case else "small_turkish" if turkish else "small"
+    steps = ["weighted"]
+    steps += ["one_unit"] if found.version == 80 else []
+    steps += [] if found.width else ["usual_width"]
+    steps += [] if found.kana else ["one_kana"]
+    steps += ["nfc_normalize", "expanded"]
+    steps += [small] if small else []
+    steps += [] if found.accent else ["bare"]
+    doubts = ["doubtful"]
+    doubts += [] if found.version == 80 else ["pairs"]
+    doubts += [] if turkish else ["dots"]
+    doubts += [] if found.accent else ["unclear_accents"]
+    return _Rules(
+        small,
+        tuple(steps),
+        tuple(doubts),
+        f"unordered_{_alphabet(found)}",
+        "primary_turkish" if turkish else "primary_of",
+        accents=found.accent,
+        capitals=found.case,
+    )
+
+
+def _alphabet(found: Collation) -> str:
+    """The name of the class of characters whose order is known."""
+    if found.family == "Turkish" or found.family.startswith("Korean"):
+        return found.family.partition("_")[0].lower()
+    return "east" if found.family.startswith(("Japanese", "Chinese")) else "default"
+
+
+def _binary_key(sql: str, kind: SqlType, found: Collation) -> str:
+    """By code unit or byte; char and varchar by the bytes of their code page."""
+    doubts = ["spaced_controls"]
+    units = sql
+    if kind.name in types.NATIONAL:
+        units = f"units({sql})"
+        doubts += ["other_than_latin1"] if found.binary == "BIN" else []
+    elif found.codec in codepages.DOUBLE_BYTE and not found.utf8:
+        doubts.append("other_than_ascii")
+    elif not found.utf8:
+        units = f"byte_values_{found.codec}({sql})"
+    other = _checked(sql, doubts, f"padded({units})", "Ordering")
+    return f"CASE WHEN plain({sql}) THEN padded({sql}) {other} END"
 
 
 def check_comparable(kind: SqlType) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from cdc_assets.sandbox.language import errors, types
+from dataclasses import replace
+
+from cdc_assets.sandbox.language import codepages, errors, types
 from cdc_assets.sandbox.language.binaries import to_binary, to_guid
 from cdc_assets.sandbox.language.format import to_text
 from cdc_assets.sandbox.language.numbers import to_number
-from cdc_assets.sandbox.language.values import TICKS_PER_DAY, Value, raising, raising_with
+from cdc_assets.sandbox.language.values import TICKS_PER_DAY, Value, raising, raising_with, text
 from cdc_assets.sandbox.results import MAX_LENGTH, SqlError, SqlType
 
 _DAY_1900 = 693595
+# A string of n of the first is n or less of the second, in whatever code page the first is.
+_NEVER_LONGER = frozenset(
+    (source, target)
+    for target in ("nchar", "nvarchar")
+    for source in ("char", "varchar", "nchar", "nvarchar")
+)
 _MIN_DATETIME = 639905 * TICKS_PER_DAY  # 1753-01-01
 
 
@@ -26,32 +34,55 @@ def convert(value: Value, target: SqlType, style: int | None = None) -> Value:
         return value
     if target.name in types.STRINGS and target.collation is None:
         target = SqlType(target.name, target.length, collation=source.collation)
-    sql = _convert(value.sql, source, target, style)
+    if target.name in types.OPAQUE:
+        raise errors.unsupported(f"A value of type {target.name} other than NULL")
+    value = _in_page(value, target)
+    sql = _convert(value.sql, value.type, target, style)
     return Value(sql, target, value.nullable)
+
+
+def _in_page(value: Value, target: SqlType) -> Value:
+    """A string constant in the target's code page already: a table of characters less per row."""
+    known = value.constant
+    if not isinstance(known, str) or not {value.type.name, target.name} <= types.STRINGS:
+        return value
+    if target.name not in types.NARROW:
+        return value
+    try:
+        moved = codepages.literal(known, target)
+    except SqlError:
+        return value  # raised where a row reaches it
+    length = codepages.literal_bytes(moved, target)
+    kind = types.varchar(max(1, length) if length <= 8000 else MAX_LENGTH)
+    return text(moved, replace(kind, collation=target.collation))
 
 
 def assign(value: Value, target: SqlType, column: str) -> Value:
     """The value converted for storing in `column`: text too long is Msg 2628, not cut."""
+    value = _in_page(value, target)
     source = value.type
     if value.untyped_null or target.length in (None, MAX_LENGTH) or source == target:
         return convert(value, target)
     if target.name in types.STRINGS:
-        text = value if source.name in types.STRINGS else convert(value, _open_ended(target))
-        if _certainly_fits(text, target):
-            return convert(text, target)
-        size = "utf16_length" if target.name in types.NATIONAL else "length"
-        trimmed = f"rtrim({text.sql}, ' ')"
-        fits = f"strlen({trimmed}) <= {target.length} OR {size}({trimmed}) <= {target.length}"
+        written = value if source.name in types.STRINGS else convert(value, _open_ended(target))
+        if _certainly_fits(written, target):
+            return convert(written, target)
+        # First into the target's code page: that says how many bytes it is.
+        stored = convert(written, _open_ended(target)).sql
+        trimmed = f"rtrim({stored}, ' ')"
+        fits = (
+            f"strlen({trimmed}) <= {target.length} OR {_size(trimmed, target)} <= {target.length}"
+        )
         failure = raising_with(
             2628,
             f"String or binary data would be truncated in table '{column.rpartition('.')[0]}', "
             f"column '{column.rpartition('.')[2]}'. Truncated value: '",
-            f"left({text.sql}, {target.length})",
+            f"{_shown_macro(target)}({stored}, {target.length})",
             "'.",
         )
-        kept = convert(Value(text.sql, text.type, text.nullable), target).sql
+        kept = convert(Value(written.sql, written.type, written.nullable), target).sql
         checked = (
-            f"CASE WHEN {text.sql} IS NULL THEN NULL WHEN {fits} THEN {kept} ELSE {failure} END"
+            f"CASE WHEN {written.sql} IS NULL THEN NULL WHEN {fits} THEN {kept} ELSE {failure} END"
         )
         return Value(checked, target, value.nullable)
     if target.name in types.BINARIES and source.name in types.BINARIES | types.STRINGS:
@@ -81,7 +112,11 @@ def _open_ended(kind: SqlType) -> SqlType:
 
 def _certainly_fits(value: Value, target: SqlType) -> bool:
     length = value.type.length
-    if value.type.name in types.NATIONAL and target.name in types.NARROW:
+    if (value.type.name, target.name) not in _NEVER_LONGER and not (
+        value.type.name in types.NARROW
+        and target.name in types.NARROW
+        and value.type.collation == target.collation
+    ):
         return False
     return length is not None and length != MAX_LENGTH and length <= (target.length or 0)
 
@@ -103,8 +138,12 @@ def _convert(sql: str, source: SqlType, target: SqlType, style: int | None) -> s
 
 
 def _fit_text(sql: str, source: SqlType, target: SqlType) -> str:
-    if target.name in types.NARROW and source.name in types.NATIONAL | {"xml"}:
-        sql = f"narrow({sql})"
+    if target.name in types.NARROW:
+        page = codepages.page_of(target)
+        if source.name in types.NATIONAL | {"xml"} or (
+            source.name in types.NARROW and codepages.page_of(source) != page
+        ):
+            sql = codepages.narrowed(sql, page)
     length = target.length
     if length in (None, MAX_LENGTH):
         return sql
@@ -112,13 +151,33 @@ def _fit_text(sql: str, source: SqlType, target: SqlType) -> str:
     fixed = target.name in ("char", "nchar")
     # Times are cut as text is: CONVERT(varchar(10), …, 120) is a day.
     if source.name in types.STRINGS | types.BINARIES | types.TIMES:
-        if not shorter:
-            sql = f"{'cut' if target.name in types.NATIONAL else 'left'}({sql}, {length})"
+        never_longer = source.name in types.BINARIES | types.TIMES or (
+            (source.name, target.name) in _NEVER_LONGER
+        )
+        if not (shorter and never_longer):
+            sql = f"{_cut_macro(target)}({sql}, {length})"
     elif types.text_length(source) > (length or 0):
         sql = f"CASE WHEN length({sql}) > {length} THEN {_too_short(source, target)} ELSE {sql} END"
     if not fixed:
         return sql
-    return f"pad({sql}, {length})" if target.name == "nchar" else f"rpad({sql}, {length}, ' ')"
+    if target.name == "nchar":
+        return f"pad({sql}, {length})"
+    return f"{sql} || repeat(' ', {length} - {_size(sql, target)})"
+
+
+def _size(sql: str, kind: SqlType) -> str:
+    """DuckDB text of a string's length as its type counts it: code units, or bytes."""
+    if kind.name in types.NATIONAL:
+        return f"utf16_length({sql})"
+    return codepages.size(sql, codepages.page_of(kind))
+
+
+def _shown_macro(kind: SqlType) -> str:
+    return "shown_units" if kind.name in types.NATIONAL else _cut_macro(kind)
+
+
+def _cut_macro(kind: SqlType) -> str:
+    return "cut" if kind.name in types.NATIONAL else f"cut_{codepages.page_of(kind)}"
 
 
 def _too_short(source: SqlType, target: SqlType) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cdc_assets.sandbox.language import errors
+from cdc_assets.sandbox.language import errors, types
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language import tokens as t
-from cdc_assets.sandbox.language.queries import QueryParser
+from cdc_assets.sandbox.language.permissions import PermissionParser
 from cdc_assets.sandbox.results import SqlError, SqlType
 
 
@@ -26,7 +26,7 @@ class _Elements:
         )
 
 
-class DefinitionParser(QueryParser):
+class DefinitionParser(PermissionParser):
     """Reads definitions."""
 
     def definition(self) -> s.Statement | None:
@@ -41,7 +41,7 @@ class DefinitionParser(QueryParser):
             return self._alter()
         if kind == "DROP":
             return self._drop()
-        return self._grant("GRANT" if kind == "GRANT" else "DENY" if kind == "DENY" else "REVOKE")
+        return self.grant("GRANT" if kind == "GRANT" else "DENY" if kind == "DENY" else "REVOKE")
 
     def _unsupported(self, verb: str) -> SqlError:
         return errors.unsupported(f"{verb} {self.token.text.upper()}")
@@ -59,6 +59,8 @@ class DefinitionParser(QueryParser):
             if self.accept("AUTHORIZATION"):
                 self.identifier()
             return s.CreateSchema(schema)
+        if self.accept("TYPE"):
+            return self._type()
         if self.accept("DATABASE"):
             database = self.identifier()
             collation = self.identifier() if self.accept("COLLATE") else None
@@ -72,6 +74,18 @@ class DefinitionParser(QueryParser):
         if self.at("UNIQUE", "INDEX", "CLUSTERED", "NONCLUSTERED"):
             return self._index()
         raise self._unsupported("CREATE")
+
+    def _type(self) -> s.CreateType:
+        name = self.object_name()
+        if not self.accept("FROM"):
+            raise errors.unsupported("CREATE TYPE of anything but an alias of a built-in type")
+        kind = self.type_name()
+        nullable = None
+        if self.accept("NULL"):
+            nullable = True
+        elif self.accept_phrase("NOT", "NULL"):
+            nullable = False
+        return s.CreateType(name, kind, nullable)
 
     def _storage(self) -> None:
         """What may follow a table's parentheses and says only where its pages lie."""
@@ -208,7 +222,7 @@ class DefinitionParser(QueryParser):
                 name, None, computed_text=text, persisted=persisted, nullable=nullable
             )
         written = self.token.upper
-        kind = self._column_type(name)
+        kind, alias = self._column_type(name)
         nullable = False if written in ("ROWVERSION", "TIMESTAMP") else None
         collation = identity = default = None
         constraint = None
@@ -233,12 +247,19 @@ class DefinitionParser(QueryParser):
                 raise errors.unsupported(f"A {self.token.upper} column option")
             else:
                 break
-        return s.ColumnDefinition(name, kind, collation, nullable, identity, default)
+        return s.ColumnDefinition(name, kind, collation, nullable, identity, default, alias=alias)
 
-    def _column_type(self, name: str) -> SqlType:
+    def _column_type(self, name: str) -> tuple[SqlType, s.Name]:
+        """A built-in type, one that a column may only have, or the name of an alias."""
         if self.at(",", ")"):
             raise SqlError(173, f"The definition for column '{name}' must include a data type.", 15)
-        return self.type_name()
+        if self.token.text.lower() in types.OPAQUE:
+            return SqlType(self.advance().text.lower()), ()
+        if types.is_built_in(self.token.text) and self.ahead().text != ".":
+            return self.type_name(), ()
+        if self.token.upper == "SYS":
+            return self.type_name(), ()
+        return types.UNKNOWN, self.object_name()
 
     def _column_constraint(self, found: _Elements, column: str, name: str | None) -> bool:
         """A constraint written with its column, if one stands here."""
@@ -344,7 +365,7 @@ class DefinitionParser(QueryParser):
 
     def _drop(self) -> s.Statement:
         start = self.tokens[self.index - 1].start
-        if not self.at("TABLE", "DATABASE", "SCHEMA", "USER", "LOGIN", "ROLE", "INDEX"):
+        if not self.at("TABLE", "DATABASE", "SCHEMA", "TYPE", "USER", "LOGIN", "ROLE", "INDEX"):
             raise self._unsupported("DROP")
         kind = self.advance().upper
         if_exists = self.accept_phrase("IF", "EXISTS")
@@ -357,49 +378,3 @@ class DefinitionParser(QueryParser):
             names.append(name)
             if not self.accept(","):
                 return s.Drop(kind, tuple(names), if_exists, self._text_from(start))
-
-    def _grant(self, kind: str) -> s.Statement:
-        permissions, columns = self._permissions()
-        target = schema = None
-        if self.accept("ON"):
-            if self.accept_phrase("SCHEMA", "::"):
-                schema = self.identifier()
-            else:
-                self.accept_phrase("OBJECT", "::")
-                target = self.object_name()
-                if self.at("("):
-                    columns = self.name_list()
-        self.expect("TO", "FROM")
-        principals = [self._principal()]
-        while self.accept(","):
-            principals.append(self._principal())
-        if self.accept_phrase("WITH", "GRANT"):
-            self.expect("OPTION")
-        return s.Grant(
-            "GRANT" if kind == "GRANT" else "DENY" if kind == "DENY" else "REVOKE",
-            permissions,
-            target,
-            schema,
-            columns,
-            tuple(principals),
-        )
-
-    def _principal(self) -> str:
-        if self.accept("PUBLIC"):
-            return "public"
-        return self.identifier()
-
-    def _permissions(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        permissions = []
-        columns: tuple[str, ...] = ()
-        while True:
-            words = []
-            while self.token.kind == t.WORD and not self.at("ON", "TO", "FROM"):
-                words.append(self.advance().upper)
-            if not words:
-                self.fail()
-            permissions.append(" ".join(words))
-            if self.at("("):
-                columns = self.name_list()
-            if not self.accept(","):
-                return tuple(permissions), columns

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 
-from cdc_assets.sandbox.language import collation, errors, strings, types
+from cdc_assets.sandbox.language import codepages, collation, errors, strings, types
 from cdc_assets.sandbox.language.arithmetic import concatenate
 from cdc_assets.sandbox.language.convert import convert
 from cdc_assets.sandbox.language.mathematics import MATHEMATICS
@@ -24,7 +24,7 @@ def _datalength(args: Arguments) -> Value:
     if name in types.NATIONAL:
         size = f"utf16_length({value.sql}) * 2"
     elif name in types.NARROW:
-        size = f"length({value.sql})"
+        size = codepages.size(value.sql, codepages.page_of(value.type))
     elif name in types.BINARIES:
         size = f"octet_length({value.sql})"
     else:
@@ -71,7 +71,7 @@ def _replace(args: Arguments) -> Value:
         if value.type.length == MAX_LENGTH
         else (4000 if value.type.name in types.NATIONAL else 8000)
     )
-    if collation.ignores_case(value.type) and not collation.is_binary(value.type):
+    if collation.searches_any_case(value.type, "REPLACE"):
         escaped = f"regexp_escape({old.sql})"
         safe = f"replace({new.sql}, '\\', '\\\\')"
         sql = (

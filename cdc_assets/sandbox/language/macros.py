@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import string
-
+from cdc_assets.sandbox.language import codepages, weights
 from cdc_assets.sandbox.language.values import MAX_TICKS, TICKS_PER_DAY, raising
 
-# Punctuation that ASCII puts between and behind the letters goes before the digits, as the
-# collations have it; the accent decides only between otherwise equal strings.
-_BEHIND = "[\\]^`{|}~"
-_BEFORE = "".join(chr(code) for code in range(0x0E, 0x0E + len(_BEHIND)))
-# What code page 1252 has above Latin-1's controls.
-_CP1252 = bytes(range(0x80, 0xA0)).decode("cp1252", "ignore")
-# The same with the five bytes that have no character, which stand for themselves.
+# What code page 1252 has above ASCII; five bytes have no character and stand for themselves.
 _CODE_PAGE = "".join(
     bytes([code]).decode("cp1252", "ignore") or chr(code) for code in range(0x80, 0xA0)
 )
-_UPPER, _LOWER = string.ascii_uppercase, string.ascii_lowercase
 _DATE = r"(\d{4})-?(\d{1,2})-?(\d{1,2})"
 _CLOCK = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.:](\d{1,7})\d*)?)?"
 _ZONE = r"(Z|[+-]\d{2}:\d{2})"
@@ -38,11 +30,6 @@ def _in_units(call: str) -> str:
 
 
 MACROS: dict[str, str] = {
-    "fold(x)": "lower(rtrim(x, ' '))",
-    "primary_key_of(x)": f"translate(strip_accents(x), '{_BEHIND}', '{_BEFORE}')",
-    "sort_key(x)": "primary_key_of(fold(x)) || chr(1) || fold(x)",
-    "sort_key_case(x)": "sort_key(x) || chr(1) || "
-    f"translate(rtrim(x, ' '), '{_UPPER + _LOWER}', '{_LOWER + _UPPER}')",
     "guid_key(x)": "concat(x[25:36], x[20:23], x[17:18], x[15:16], x[12:13], x[10:11], "
     "x[7:8], x[5:6], x[3:4], x[1:2])",
     "utf16_length(x)": "CASE WHEN strlen(x) = length(x) THEN length(x) ELSE length(x) + "
@@ -79,8 +66,6 @@ MACROS: dict[str, str] = {
     "substr_units(x, b, n)": _in_units("substr({}, b, n)"),
     "reverse_units(x)": f"CASE WHEN utf16_length(x) > length(x) THEN {_HALF} ELSE reverse(x) END",
     "nchar_of(n)": f"CASE WHEN n BETWEEN 55296 AND 57343 THEN {_HALF} ELSE chr(n) END",
-    "narrow(x)": "CASE WHEN strlen(x) = length(x) THEN x ELSE regexp_replace(x, "
-    "'[^\\x{00}-\\x{7F}\\x{A0}-\\x{FF}" + _CP1252 + "]', '?', 'g') END",
     "unscaled(x)": "CAST(replace(CAST(x AS VARCHAR), '.', '') AS HUGEINT)",
     "digits_of(q, n)": "lpad(CAST(abs(q) AS VARCHAR), "
     "CAST(greatest(n + 1, length(CAST(abs(q) AS VARCHAR))) AS INTEGER), '0')",
@@ -138,4 +123,5 @@ MACROS: dict[str, str] = {
 
 def definitions() -> list[str]:
     """The statements that create them, in order."""
-    return [f"CREATE OR REPLACE MACRO {head} AS ({body})" for head, body in MACROS.items()]
+    every = {**MACROS, **codepages.macros(), **weights.macros()}
+    return [f"CREATE OR REPLACE MACRO {head} AS ({body})" for head, body in every.items()]

@@ -11,7 +11,7 @@ from cdc_assets.sandbox.results import SqlError, SqlType
 
 def like(text: Value, pattern: Value, escape: Value | None, kind: SqlType) -> str:
     """`text LIKE pattern [ESCAPE escape]` under the collation of `kind`."""
-    ignore = collation.ignores_case(kind) and not collation.is_binary(kind)
+    ignore = collation.searches_any_case(kind, "LIKE")
     if not isinstance(pattern.constant, str):
         if pattern.is_constant and pattern.constant is None:
             return "(NULL)"

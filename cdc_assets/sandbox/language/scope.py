@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cdc_assets.sandbox.language import errors
+from cdc_assets.sandbox.language import errors, types
 from cdc_assets.sandbox.language.values import Value
 from cdc_assets.sandbox.results import SqlError, SqlType
 
@@ -148,6 +148,8 @@ def reference(source: Source, column: RelationColumn) -> Value:
             f"'{table}', schema '{schema}'.",
             14,
         )
+    if column.type.name in types.OPAQUE:
+        raise errors.unsupported(f"The value of a column of type {column.type.name}")
     return Value(f"{source.alias}.{column.sql}", column.type, column.nullable)
 
 

@@ -231,7 +231,7 @@ class Use(Statement):
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition(Node):
-    """A column of CREATE TABLE; `default_text` and `computed_text` are T-SQL expressions."""
+    """A column of CREATE TABLE; texts are T-SQL expressions, `alias` a type not built in."""
 
     name: str
     type: SqlType | None
@@ -241,6 +241,8 @@ class ColumnDefinition(Node):
     default_text: str | None = None
     computed_text: str | None = None
     persisted: bool = False
+    alias: Name = ()
+    alias_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +320,15 @@ class Drop(Statement):
     names: tuple[Name, ...]
     if_exists: bool = False
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateType(Statement):
+    """CREATE TYPE … FROM a built-in type."""
+
+    name: Name
+    type: SqlType
+    nullable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

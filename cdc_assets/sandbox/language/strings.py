@@ -117,7 +117,7 @@ def _not_negative(count: Value, number: int, function: str) -> Value:
 
 def _charindex(args: Arguments) -> Value:
     wanted, value = text(args[0]), text(args[1])
-    ignores = collation.ignores_case(value.type)
+    ignores = collation.searches_any_case(value.type, "CHARINDEX")
     wide = "" if _counts_characters(value.type) else "wide"
     needle, hay = (f"{wide}({f'lower({v.sql})' if ignores else v.sql})" for v in (wanted, value))
     if len(args) == 2:

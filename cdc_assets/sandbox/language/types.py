@@ -88,6 +88,12 @@ _SYNONYMS = {
     "charvarying": "varchar",
     "sysname": "nvarchar",
 }
+OPAQUE = ("sql_variant", "geography", "geometry", "hierarchyid")
+"""Types that a column may have here and whose values only NULL is known of."""
+
+UNKNOWN = SqlType("?")
+"""Of a column whose type is an alias's, until that is looked up."""
+
 _UNSUPPORTED = frozenset({"sql_variant", "geography", "geometry", "hierarchyid", "vector", "json"})
 
 INTEGER_RANGES = {
@@ -96,6 +102,17 @@ INTEGER_RANGES = {
     "int": (-(1 << 31), (1 << 31) - 1),
     "bigint": (-(1 << 63), (1 << 63) - 1),
 }
+
+
+def is_built_in(name: str) -> bool:
+    """Whether it begins a built-in type's name."""
+    lower = name.lower()
+    return (
+        lower in RANK
+        or lower in _SYNONYMS
+        or lower in _UNSUPPORTED
+        or lower in ("double", "national")
+    )
 
 
 def varchar(length: int, collation: str = DEFAULT_COLLATION) -> SqlType:

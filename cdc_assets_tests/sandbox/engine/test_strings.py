@@ -64,7 +64,7 @@ def test_other_collations(db: Client) -> None:
         db.value("SELECT COUNT(*) FROM c WHERE s = 'A' COLLATE SQL_Latin1_General_CP1_CI_AS") == 2
     )
     assert db.error("SELECT COUNT(*) FROM c WHERE s = b").number == 468
-    assert db.error("CREATE TABLE j (s varchar(5) COLLATE Japanese_CI_AS)").number == 40515
+    assert db.error("CREATE TABLE j (s varchar(5) COLLATE Czech_CI_AS)").number == 40515
     assert db.error("SELECT 'a' COLLATE [x; y]").number == 448
 
 

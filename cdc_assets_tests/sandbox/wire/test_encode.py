@@ -128,7 +128,7 @@ def decimals(precision: int, scale: int) -> tuple[SqlType, st.SearchStrategy]:
 
 def texts(codec: str, size: int) -> st.SearchStrategy[str]:
     # Hypothesis warns of characters that cp932 reads back as others; nothing is read back here.
-    odd = "¢£¬‖−〜" if codec == "cp932" else ""  # noqa: RUF001
+    odd = "¢£¬‖−〜" if codec == "cp932" else ""
     return st.text(st.characters(codec=codec, exclude_characters=odd), max_size=size)
 
 

@@ -1,0 +1,127 @@
+"""Every value of the type table reads back exactly: as the driver gives it, and in the lake.
+
+Both from the base table (the snapshot) and from the change table (a change).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import arrow_odbc
+import pyarrow as pa
+import pytest
+
+from cdc_assets.sqlserver.driver import find_driver
+from cdc_assets_tests import type_table
+from cdc_assets_tests.path.helpers import run_sync
+from cdc_assets_tests.source import Project, Source
+
+pytestmark = pytest.mark.sqlserver
+
+TYPES = type_table.TYPES
+ROWS = type_table.rows_of(TYPES)
+NAMES = [f"c{i}" for i in range(len(TYPES))]
+BASE, CHANGES = "dbo.typed", "cdc.dbo_typed_CT"
+DELTA = {
+    "SMALLINT": "short",
+    "INT": "integer",
+    "BIGINT": "long",
+}
+"""What Delta's log calls them, where it is not the same in small letters."""
+
+# A row has 8060 bytes; what is longer lies apart, and only two columns here are that long.
+WIDEST = 10_000
+
+
+def create_typed(source: Source, first: int, rows: list[tuple[type_table.Cell, ...]]) -> None:
+    """Insert rows, ids from `first` on."""
+    source.execute(*(type_table.insert_row(BASE, first + i, cells) for i, cells in enumerate(rows)))
+
+
+@pytest.fixture
+def typed(source: Source) -> Source:
+    """A captured table of a column of each type, filled before and after capture began."""
+    source.execute(type_table.create_table(BASE, TYPES))
+    create_typed(source, 0, ROWS)
+    source.enable("typed")
+    create_typed(source, 100, ROWS)
+    source.captured()
+    return source
+
+
+def exact(value: Any) -> Any:
+    """A value whose equality is exactness: the sign of zero counts."""
+    if isinstance(value, float):
+        return (value, math.copysign(1.0, value))
+    return value
+
+
+def differences(
+    found: list[dict[str, Any]], expected: Callable[[type_table.Cell], Any]
+) -> list[str]:
+    """What is not as the table says, with its type and literal."""
+    assert len(found) == len(ROWS)
+    return [
+        f"{row.sql} {cell.literal[:60]}: {found[i][name]!r} is not {expected(cell)!r}"
+        for i, cells in enumerate(ROWS)
+        for name, row, cell in zip(NAMES, TYPES, cells, strict=True)
+        if exact(found[i][name]) != exact(expected(cell))
+    ]
+
+
+def read(source: Source, text: str) -> list[dict[str, Any]]:
+    """A query's rows through arrow-odbc alone; times as the numbers that they are."""
+    place = f"Driver={{{find_driver()}}};{source.server.text(source.name)}"
+    connection = arrow_odbc.connect(f"{place};TrustServerCertificate=yes")
+    batches = connection.read_arrow_batches(
+        query=text,
+        batch_size=10,
+        max_text_size=WIDEST,
+        max_binary_size=WIDEST,
+        # Nanoseconds since 1970 hold no date before 1677 or after 2262.
+        map_schema=lambda schema: pa.schema([f.with_type(_micros(f.type)) for f in schema]),
+    )
+    return pa.Table.from_batches([_plain(batch) for batch in batches]).to_pylist()
+
+
+def _micros(kind: pa.DataType) -> pa.DataType:
+    return pa.timestamp("us") if kind == pa.timestamp("ns") else kind
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [
+        c.cast(pa.int32() if c.type.bit_width == 32 else pa.int64()) if pa.types.is_time(c.type)
+        else c
+        for c in batch.columns
+    ]  # fmt: skip
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def test_the_driver_gives_each_value_exactly(typed: Source) -> None:
+    names = ", ".join(NAMES)
+    base = read(typed, f"SELECT {names} FROM {BASE} WHERE id < 100 ORDER BY id")
+    assert differences(base, lambda cell: cell.driver) == []
+    changes = read(typed, f"SELECT {names} FROM {CHANGES} ORDER BY id")
+    assert differences(changes, lambda cell: cell.driver) == []
+
+
+def test_the_lake_holds_each_value_exactly(project: Project, typed: Source) -> None:
+    """The rows of the snapshot, then the same rows as changes."""
+    project.tables = {"dbo_typed": None}
+    run_sync(project)
+    create_typed(typed, 200, ROWS)
+    typed.captured()
+    run_sync(project)
+    database = project.database()
+    bronze = database.lake.bronze(database.table("dbo_typed"))
+    declared = {f.name: f.type.type for f in bronze.schema().fields if f.name in NAMES}
+    assert declared == {
+        n: DELTA.get(row.delta, row.delta.lower()) for n, row in zip(NAMES, TYPES, strict=True)
+    }
+    rows = sorted(project.bronze("dbo_typed", ["id", "_operation", *NAMES]), key=lambda r: r["id"])
+    snapshot = [r for r in rows if r["_operation"] == 0 and r["id"] < 100]
+    assert differences(snapshot, lambda cell: cell.lake) == []
+    changes = [r for r in rows if r["_operation"] == 2 and r["id"] >= 200]
+    assert differences(changes, lambda cell: cell.lake) == []
