@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine import rows as made
 from cdc_assets.sandbox.engine import systypes
 from cdc_assets.sandbox.engine.metadata import named_object
@@ -202,36 +203,53 @@ def _declared(text: str) -> tuple[dict[str, SqlType], set[str]]:
 
 
 def _space_used(call: Call) -> Iterator[Result]:
+    """Of a table, or of the current database in two result sets; sizes are worked out of types."""
     call.declare("@objname", "@updateusage")
-    name = call.required("@objname")
+    name = call.text("@objname")
+    call.session.prepare_read()
+    if name is None:
+        yield from _database_space(call)
+        return
     table = named_object(call.context, name)
     if table is None:
         raise SqlError(
             15009,
             f"The object '{name}' does not exist in database '{call.context.database}' or is "
-            "invalid "
-            "for this operation.",
+            "invalid for this operation.",
         )
-    call.session.prepare_read()
-    row = call.context.connection.one(f"SELECT count(*) FROM {table.physical}")
-    count = int(row[0]) if row else 0
+    count, data, index = _size(call, table)
+    yield made.result(
+        (("name", types.SYSNAME), ("rows", types.make("char", (20,))), *_SIZES),
+        [(table.name, f"{count:<20}", f"{data + index} KB", f"{data} KB", f"{index} KB", "0 KB")],
+    )
+
+
+_SIZES = tuple((n, types.varchar(18)) for n in ("reserved", "data", "index_size", "unused"))
+
+
+def _size(call: Call, table: e.Table) -> tuple[int, int, int]:
+    """Rows, and KB of data and indexes."""
+    count = call.context.connection.count(table.physical)
     width = sum(
         max(systypes.max_length(c.type), 0) // (2 if c.type.length else 1) or 16
         for c in table.columns
     )
-    data = -(-count * (width + 9) // 8192) * 8
-    index = 16 if table.keys and count else 0
+    return count, -(-count * (width + 9) // 8192) * 8, 16 if table.keys and count else 0
+
+
+def _database_space(call: Call) -> Iterator[Result]:
+    database = call.context.current
+    sizes = [_size(call, table) for table in call.context.catalog.tables_of(database.id)]
+    data, index = sum(size[1] for size in sizes), sum(size[2] for size in sizes)
     yield made.result(
         (
-            ("name", types.SYSNAME),
-            ("rows", types.make("char", (20,))),
-            *(
-                (column, types.varchar(18))
-                for column in ("reserved", "data", "index_size", "unused")
-            ),
+            ("database_name", types.SYSNAME),
+            ("database_size", types.varchar(18)),
+            ("unallocated space", types.varchar(18)),
         ),
-        [(table.name, f"{count:<20}", f"{data + index} KB", f"{data} KB", f"{index} KB", "0 KB")],
+        [(database.name, f"{(data + index) / 1024:.2f} MB", "0.00 MB")],
     )
+    yield made.result(_SIZES, [(f"{data + index} KB", f"{data} KB", f"{index} KB", "0 KB")])
 
 
 def _reset(call: Call) -> Iterator[Result]:

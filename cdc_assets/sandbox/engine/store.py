@@ -36,6 +36,8 @@ _TABLES = (
     "base BIGINT, tran BIGINT, begun BIGINT, ended BIGINT, instances VARCHAR)",
     # The oldest LSN each change table holds; cleanup moves it before it deletes rows.
     "CREATE TABLE IF NOT EXISTS catalog.watermarks(instance INTEGER, start_lsn BLOB)",
+    # The last identity values, while the server is stopped.
+    "CREATE TABLE IF NOT EXISTS catalog.identities(tab INTEGER, last HUGEINT)",
     # Copies of databases, to be restored.
     "CREATE SCHEMA IF NOT EXISTS backups",
     "CREATE TABLE IF NOT EXISTS catalog.backups(id INTEGER, name VARCHAR, database INTEGER, "
@@ -66,7 +68,7 @@ class Store:
         self.last_lsns: dict[int, Lsn] = {}
         self.serials: defaultdict[int, int] = defaultdict(int)
         """How often each table was committed to; a transaction compares what it saw."""
-        self.identities: dict[int, int] = {}
+        self.identities = self._recall_identities()
         self.next_object = max(
             (t.id for t in self.catalog.of_kind(e.Table)), default=_FIRST_OBJECT_ID
         )
@@ -125,6 +127,12 @@ class Store:
         known = [lsns.of_bytes(value) for value in found if value is not None]
         saved = Lsn.parse_optional(self.catalog.setting(f"lsn/{database}", "0x" + "0" * 20))
         self.last_lsns[database] = max([*known, saved or lsns.FIRST])
+
+    def _recall_identities(self) -> dict[int, int]:
+        """The last values given out before a stop; after a kill the rows alone tell them."""
+        kept = {int(t): int(last) for t, last in self._root.rows("FROM catalog.identities")}
+        self._root.execute("DELETE FROM catalog.identities")
+        return kept
 
     def keep_clock(self) -> None:
         """The clock's zone and shift outlive a restart, as a machine's do."""
@@ -202,6 +210,10 @@ class Store:
 
     def close(self) -> None:
         """Write everything into the file and close it."""
+        for table, last in self.identities.items():
+            if self.catalog.table_by_id(table) is None:
+                continue
+            self._root.execute("INSERT INTO catalog.identities VALUES (?, ?)", [table, last])
         self._root.execute("CHECKPOINT")
         self._root.close()
 

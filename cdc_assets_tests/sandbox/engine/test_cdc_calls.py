@@ -364,3 +364,13 @@ def test_a_login_without_the_role_may_not_read_changes(engine_server: Server, t:
     assert reader.rows(net) == [(2, 1, "a")]
     t.run("ALTER ROLE gate DROP MEMBER reader")
     assert reader.error(ALL.format(high, high, "all")).number == 229
+
+
+def test_space_used_of_a_table_and_of_the_database(t: Client) -> None:
+    t.run("INSERT t VALUES (1, 'a')")
+    ((name, rows, reserved, *_),) = t.rows("EXEC sys.sp_spaceused N'dbo.t'")
+    assert (name, rows.strip(), reserved) == ("t", "1", "24 KB")
+    (whole, parts) = t.sets("EXEC sys.sp_spaceused")
+    assert whole[0][0] == "shop"
+    assert [text.endswith(" KB") for text in parts[0]] == [True] * 4
+    assert t.error("EXEC sys.sp_spaceused 'nothing'").number == 15009

@@ -41,6 +41,15 @@ def test_restart_keeps_everything(engine_server: Server, db: Client) -> None:
     assert str(max_lsn(again)) > str(before)
 
 
+def test_an_identity_value_never_comes_back(engine_server: Server, db: Client) -> None:
+    db.run("CREATE TABLE t (id int IDENTITY(10, 5), v int)", "INSERT t VALUES (1), (2)", "DELETE t")
+    for expected in (20, 25):
+        engine_server.restart()
+        again = engine_server.client()
+        again.run("INSERT t VALUES (3)")
+        assert again.value("SELECT MAX(id) FROM t") == expected
+
+
 def test_a_kill_loses_nothing_committed(empty_shop: Path, tmp_path: Path) -> None:
     script = (
         "import sys, os, signal; from pathlib import Path\n"
