@@ -10,6 +10,7 @@ from typing import Any
 
 from cdc_assets.sandbox.results import ResultColumn, SqlError
 from cdc_assets_tests.sandbox.fuzz import model
+from cdc_assets_tests.sandbox.fuzz.model import WIDE
 from cdc_assets_tests.sandbox.fuzz.queries import Answer, Statement
 from cdc_assets_tests.sandbox.harness import Client
 
@@ -35,7 +36,7 @@ def problem(client: Client, statement: Statement) -> str | None:
     if len(sets) != 1:
         return f"{len(sets)} result sets"
     columns, rows = sets[0]
-    return _columns_problem(columns, statement.answer) or _rows_problem(rows, statement.answer)
+    return _columns_problem(columns, statement.answer) or rows_problem(rows, statement.answer)
 
 
 def error_text_problem(error: SqlError) -> str | None:
@@ -76,7 +77,8 @@ def _columns_problem(columns: Sequence[ResultColumn], answer: Answer) -> str | N
     return None
 
 
-def _rows_problem(rows: Sequence[tuple[Any, ...]], answer: Answer) -> str | None:
+def rows_problem(rows: Sequence[tuple[Any, ...]], answer: Answer) -> str | None:
+    """How the rows differ from the model's; None where they do not."""
     got = [_canonical(row, answer) for row in rows]
     wanted = [_canonical(row, answer) for row in answer.rows]
     blocks = answer.blocks or [len(wanted)]
@@ -102,7 +104,7 @@ def _value(value: Any, *, folded: bool, name: str) -> Any:
     if isinstance(value, float):
         return "0" if value == 0 else f"{value:.10e}" if math.isfinite(value) else repr(value)
     if isinstance(value, Decimal):
-        return f"{value + 0:f}" if value else f"{abs(value):f}"
+        return f"{value.normalize(WIDE):f}" if value else "0"
     if isinstance(value, str) and folded:
         return model.folded(value)
     if isinstance(value, bool) or name == "bit":

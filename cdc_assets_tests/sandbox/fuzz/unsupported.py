@@ -25,7 +25,6 @@ REFUSED = [
     "SELECT geography::Point(1, 1, 4326)",
     "SELECT NEXT VALUE FOR s",
     "CREATE SEQUENCE s AS int",
-    "CREATE TYPE ty FROM int",
     "CREATE FUNCTION fn() RETURNS int AS BEGIN RETURN 1 END",
     "CREATE TRIGGER tr ON {t} AFTER INSERT AS SELECT 1",
     "GOTO there",
