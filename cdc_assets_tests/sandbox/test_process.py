@@ -21,7 +21,7 @@ from cdc_assets.sandbox.handle import Sandbox
 from cdc_assets.sandbox.state import StateInUseError
 from cdc_assets_tests.sandbox.wire.clients import driver, read
 
-STOP_SECONDS = 20
+STOP_SECONDS = 60
 
 
 def command(state: Path, *options: str) -> list[str]:
