@@ -27,6 +27,7 @@ CHECKS: list[str] = EXPECTED["checks"]
 STACK_CHECKS = CHECKS + EXPECTED["stack_checks"]
 BUILD_SECONDS_MAX = 600.0
 RUN_SECONDS_MAX = 90.0
+SETUP_SECONDS_MAX = BUILD_SECONDS_MAX + RUN_SECONDS_MAX
 _SERVER = re.compile(r"(?:tcp:)?([^,]+)(?:,(\d+))?$")
 
 

@@ -7,6 +7,7 @@ import pytest
 from cdc_assets_tests.clients.expectation import normal, wanted
 from cdc_assets_tests.clients.stacks import (
     CLIENTS,
+    SETUP_SECONDS_MAX,
     STACK_CHECKS,
     Outcomes,
     Place,
@@ -18,6 +19,7 @@ from cdc_assets_tests.source import Server
 pytestmark = [
     pytest.mark.clients,
     pytest.mark.sqlserver,
+    pytest.mark.timeout(SETUP_SECONDS_MAX),
     pytest.mark.skipif(shutil.which("go") is None, reason="Go's toolchain is missing: no `go`"),
 ]
 

@@ -7,9 +7,8 @@ import pytest
 
 from cdc_assets_tests.clients.expectation import normal, wanted
 from cdc_assets_tests.clients.stacks import (
-    BUILD_SECONDS_MAX,
     CLIENTS,
-    RUN_SECONDS_MAX,
+    SETUP_SECONDS_MAX,
     STACK_CHECKS,
     Outcomes,
     Place,
@@ -39,7 +38,7 @@ def missing() -> str:
 pytestmark = [
     pytest.mark.clients,
     pytest.mark.sqlserver,
-    pytest.mark.timeout(BUILD_SECONDS_MAX + RUN_SECONDS_MAX),
+    pytest.mark.timeout(SETUP_SECONDS_MAX),
     pytest.mark.skipif(bool(missing()), reason=missing()),
 ]
 
