@@ -60,6 +60,8 @@ class ResultColumn:
     name: str
     type: SqlType
     nullable: bool = True
+    hidden: bool = False
+    """A driver keeps it to itself: a cursor's row status."""
 
 
 Command = Literal[

@@ -39,6 +39,8 @@ tinyint uniqueidentifier varbinary varchar xml"""
 
 TABLES = ["client_captured", "client_people", "client_secret", "client_types", "client_unique"]
 
+PEOPLE = [["1", "Ada"], ["2", "Grace 😀"], ["3", None]]
+
 WANTED: dict[str, Any] = {
     "jdbc_strict_tls": [["1"]],
     "jdbc_sqlstates": {
@@ -65,6 +67,8 @@ WANTED: dict[str, Any] = {
     "jdbc_generated_keys": [10, 15, 20, 25, 30],
     "jdbc_savepoint": [["1"], ["3"]],
     "jdbc_isolation": ["1", "1", "2", "2", "4", "3", "8", "4"],
+    "jdbc_server_cursor": [PEOPLE[run:] for run in range(5)],
+    "jdbc_scrolling": [3, 3, 2, 1, 3, 0, 1, 2, 3],
     "jdbc_query_timeout": {"timed_out": True, "soon": True, "state": "HY008", "then": [["1"]]},
     "jdbc_procedure": {"status": 0, "instances": ["dbo_client_captured"]},
     "jdbc_tables": [["dbo", name, "TABLE"] for name in TABLES],

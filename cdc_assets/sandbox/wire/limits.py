@@ -39,6 +39,12 @@ MAX_PARAMETERS = 2100
 MAX_PREPARED_STATEMENTS = 16_384
 """Statements that one connection may hold prepared; the next is refused with Msg 701."""
 
+MAX_CURSORS = 1024
+"""Server cursors that one connection may hold open; the next is refused with Msg 701."""
+
+MAX_CURSOR_BYTES = 64 * 1024 * 1024
+"""The rows of one server cursor, as Arrow holds them; more are refused with Msg 701."""
+
 ENCODE_CHUNK_ROWS = 16384
 ENCODE_CHUNK_BYTES = 4 * 1024 * 1024
 """Rows encoded at once: at most so many, and (single giant rows aside) of so many bytes."""

@@ -13,6 +13,7 @@ from cdc_assets.sandbox.results import (
     SqlError,
     SqlType,
 )
+from cdc_assets.sandbox.wire.cursors import Cursors, Places
 from cdc_assets.sandbox.wire.declarations import Declaration, bind, parse_declarations
 from cdc_assets.sandbox.wire.limits import MAX_PREPARED_STATEMENTS
 from cdc_assets.sandbox.wire.requests import ProcedureCall
@@ -36,7 +37,14 @@ class StatementRunner:
         self._session = session
         self._prepared: dict[int, _Prepared] = {}
         self._next_handle = 1
+        self._cursors = Cursors()
         self._procedures = {
+            **self._cursors.procedures,
+            "sp_cursoropen": self._open_cursor,
+            "sp_cursorprepare": self._prepare,
+            "sp_cursorprepexec": self._prepare_and_open,
+            "sp_cursorexecute": self._open_prepared,
+            "sp_cursorunprepare": self._unprepare,
             "sp_executesql": self._execute_text,
             "sp_prepare": self._prepare,
             "sp_prepexec": self._prepare_and_execute,
@@ -48,6 +56,7 @@ class StatementRunner:
     def forget(self) -> None:
         """Drop everything prepared, as a connection reset does."""
         self._prepared.clear()
+        self._cursors.forget()
 
     def run(self, call: ProcedureCall) -> Iterator[Result]:
         """The results of one RPC."""
@@ -81,11 +90,41 @@ class StatementRunner:
         yield self._handle_of(parameters, self._store(prepared))
         yield from self._session.call(prepared.text, parameters[2:])
 
-    def _execute_prepared(self, parameters: tuple[Parameter, ...]) -> Iterator[Result]:
+    def _open_cursor(self, parameters: tuple[Parameter, ...]) -> Iterator[Result]:
+        """sp_cursoropen cursor, stmt [, scrollopt, ccopt, rowcount [, paramdef, values …]]."""
+        declared: tuple[Declaration, ...] = ()
+        if len(parameters) > 5:
+            declared = parse_declarations(_text(parameters, 5, "sp_cursoropen"))
+        values = bind(declared, parameters[6:])
+        results = self._session.execute(_text(parameters, 1, "sp_cursoropen"), values)
+        yield from self._cursors.open(results, parameters, Places(cursor=0, options=2))
+
+    def _prepare_and_open(self, parameters: tuple[Parameter, ...]) -> Iterator[Result]:
+        """sp_cursorprepexec handle, cursor, paramdef, stmt, scrollopt, ccopt, rowcount, values."""
+        self._drop(parameters[0].value if parameters else None)
+        handle = self._remember(parameters[1:])
+        yield self._handle_of(parameters, handle)
+        prepared = self._prepared[handle]
+        values = bind(prepared.declared, parameters[7:])
+        results = self._session.execute(prepared.text, values)
+        yield from self._cursors.open(results, parameters, Places(cursor=1, options=4))
+
+    def _open_prepared(self, parameters: tuple[Parameter, ...]) -> Iterator[Result]:
+        """sp_cursorexecute handle, cursor, scrollopt, ccopt, rowcount, values …"""
+        prepared = self._known(parameters)
+        values = bind(prepared.declared, parameters[5:])
+        results = self._session.execute(prepared.text, values)
+        yield from self._cursors.open(results, parameters, Places(cursor=1, options=2))
+
+    def _known(self, parameters: tuple[Parameter, ...]) -> _Prepared:
         handle = parameters[0].value if parameters else None
         prepared = self._prepared.get(handle) if isinstance(handle, int) else None
         if prepared is None:
             raise SqlError(8179, f"Could not find prepared statement with handle {handle}.")
+        return prepared
+
+    def _execute_prepared(self, parameters: tuple[Parameter, ...]) -> Iterator[Result]:
+        prepared = self._known(parameters)
         if prepared.is_procedure:
             yield from self._session.call(prepared.text, parameters[1:])
         else:

@@ -24,6 +24,7 @@ PRODUCT_VERSION = bytes([16, 0, 0x10, 0x00])
 
 _MAX_MESSAGE_CHARACTERS = 2048
 _NULLABLE = 0x01
+_HIDDEN = 0x2000
 _UPDATABLE = 0x08
 
 
@@ -84,6 +85,7 @@ def column_metadata(columns: Sequence[ResultColumn]) -> bytes:
     parts = [b"\x81", struct.pack("<H", len(columns))]
     for column in columns:
         flags = _UPDATABLE | (_NULLABLE if column.nullable else 0)
+        flags |= _HIDDEN if column.hidden else 0
         parts += (
             struct.pack("<IH", _user_type(column.type), flags),
             type_info(column.type, nullable=column.nullable),

@@ -1,4 +1,3 @@
-import com.microsoft.sqlserver.jdbc.SQLServerResultSet;
 import com.microsoft.sqlserver.jdbc.SQLServerStatement;
 import java.math.BigDecimal;
 import java.sql.BatchUpdateException;
@@ -208,30 +207,45 @@ final class Statements {
         return levels;
     }
 
+    /** Two rows a fetch; the statement is prepared with its first run and run by its handle. */
     private static Object serverCursor(Client client) throws SQLException {
         Map<String, String> options = client.verified(Map.of("selectMethod", "cursor"));
+        List<Object> seen = new ArrayList<>();
+        String text = "SELECT id, name FROM dbo.client_people WHERE id >= ? ORDER BY id";
         try (Connection own = client.administrator(options);
-                Statement statement = own.createStatement()) {
+                PreparedStatement statement = own.prepareStatement(text)) {
             statement.setFetchSize(2);
-            try (ResultSet rows = statement.executeQuery(PEOPLE)) {
-                return Canonical.rows(rows);
+            for (int run = 1; run <= RUNS; run++) {
+                statement.setInt(1, run);
+                try (ResultSet rows = statement.executeQuery()) {
+                    seen.add(Canonical.rows(rows));
+                }
             }
         }
+        return seen;
     }
 
     private static Object scrolling(Client client) throws SQLException {
         List<Integer> seen = new ArrayList<>();
         try (Statement statement =
-                        client.connection.createStatement(
-                                ResultSet.TYPE_SCROLL_INSENSITIVE, ResultSet.CONCUR_READ_ONLY);
-                ResultSet rows = statement.executeQuery(PEOPLE)) {
-            rows.last();
-            seen.add(rows.getInt(1));
-            rows.previous();
-            seen.add(rows.getInt(1));
-            rows.absolute(1);
-            seen.add(rows.getInt(1));
-            seen.add(rows.getType() == SQLServerResultSet.TYPE_SCROLL_INSENSITIVE ? 1 : 0);
+                client.connection.createStatement(
+                        ResultSet.TYPE_SCROLL_INSENSITIVE, ResultSet.CONCUR_READ_ONLY)) {
+            statement.setFetchSize(2);
+            try (ResultSet rows = statement.executeQuery(PEOPLE)) {
+                rows.last();
+                seen.add(rows.getInt(1));
+                seen.add(rows.getRow());
+                rows.previous();
+                seen.add(rows.getInt(1));
+                rows.absolute(-3);
+                seen.add(rows.getInt(1));
+                seen.add(rows.relative(2) ? rows.getInt(1) : 0);
+                seen.add(rows.next() ? 1 : 0);
+                rows.beforeFirst();
+                while (rows.next()) {
+                    seen.add(rows.getInt(1));
+                }
+            }
         }
         return seen;
     }
