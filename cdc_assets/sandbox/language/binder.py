@@ -176,22 +176,15 @@ class ExpressionBinder:
             raise errors.unsupported("AT TIME ZONE with a zone that is no constant")
         name = values.quote(self.environment.zone(zone.constant))
         if operand.type.name == "datetimeoffset":
-            utc = f"({operand.sql}).ticks"
+            sql = f"rezoned({operand.sql}, {name})"
         elif operand.type.name in types.TICKED:
-            whole = f"make_timestamp(({operand.sql} - 621355968000000000) // 10)"
-            utc = f"(epoch_us(timezone({name}, {whole})) * 10 + 621355968000000000)"
-            utc = f"({utc} + ({operand.sql} % 10))"
+            # A datetime counts 1/300 s, its datetimeoffset milliseconds.
+            local = convert(operand, types.datetime2(types.fractional_digits(operand.type)))
+            sql = f"zoned({local.sql}, {name})"
         else:
             raise SqlError(8116, "Argument data type is invalid for argument 1 of AT TIME ZONE.")
-        instant = f"make_timestamptz(({utc} - 621355968000000000) // 10)"
-        local = f"epoch_us(timezone({name}, {instant}))"
-        offset = f"CAST(({local} - epoch_us({instant})) // 60000000 AS SMALLINT)"
         scale = types.fractional_digits(operand.type)
-        return operand.derived(
-            f"CASE WHEN {operand.sql} IS NULL THEN NULL ELSE "
-            f"{{'ticks': CAST({utc} AS BIGINT), 'offset_minutes': {offset}}} END",
-            SqlType("datetimeoffset", scale=scale),
-        )
+        return operand.derived(sql, SqlType("datetimeoffset", scale=scale))
 
     # --- conditions ----------------------------------------------------------------------------
 

@@ -8,7 +8,14 @@ from cdc_assets.sandbox.language import codepages, errors, types
 from cdc_assets.sandbox.language.binaries import to_binary, to_guid
 from cdc_assets.sandbox.language.format import to_text
 from cdc_assets.sandbox.language.numbers import to_number
-from cdc_assets.sandbox.language.values import TICKS_PER_DAY, Value, raising, raising_with, text
+from cdc_assets.sandbox.language.values import (
+    TICKS_PER_DAY,
+    Value,
+    once,
+    raising,
+    raising_with,
+    text,
+)
 from cdc_assets.sandbox.results import MAX_LENGTH, SqlError, SqlType
 
 _DAY_1900 = 693595
@@ -122,6 +129,10 @@ def _certainly_fits(value: Value, target: SqlType) -> bool:
 
 
 def _convert(sql: str, source: SqlType, target: SqlType, style: int | None) -> str:
+    return once(sql, lambda value: _converted(value, source, target, style))
+
+
+def _converted(sql: str, source: SqlType, target: SqlType, style: int | None) -> str:
     name = target.name
     if name in types.STRINGS or name == "xml":
         return _fit_text(to_text(sql, source, target, style), source, target)
@@ -208,7 +219,7 @@ def _to_time(sql: str, source: SqlType, target: SqlType) -> str:
     if target.name == "datetimeoffset":
         return _to_offset(sql, source, target)
     if source.name == "datetimeoffset":
-        sql = f"(({sql}).ticks + ({sql}).offset_minutes::BIGINT * 600000000)"
+        sql = once(sql, lambda at: f"(({at}).ticks + ({at}).offset_minutes::BIGINT * 600000000)")
     if target.name == "date":
         if source.name == "time":
             raise errors.explicit_conversion("time", "date")
@@ -251,7 +262,9 @@ def _in_range(sql: str, source: SqlType, target: SqlType) -> str:
     else:
         return sql
     failure = _out_of_range(source, target)
-    return f"CASE WHEN {sql} < {low} OR {sql} >= {high} THEN {failure} ELSE {sql} END"
+    return once(
+        sql, lambda at: f"CASE WHEN {at} < {low} OR {at} >= {high} THEN {failure} ELSE {at} END"
+    )
 
 
 def _text_to_time(sql: str, source: SqlType, target: SqlType) -> str:

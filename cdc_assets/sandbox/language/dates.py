@@ -6,7 +6,14 @@ import calendar
 
 from cdc_assets.sandbox.language import errors, nodes, types
 from cdc_assets.sandbox.language.convert import convert
-from cdc_assets.sandbox.language.values import MAX_TICKS, TICKS_PER_DAY, Value, raising, try_cast
+from cdc_assets.sandbox.language.values import (
+    MAX_TICKS,
+    TICKS_PER_DAY,
+    Value,
+    once,
+    raising,
+    try_cast,
+)
 from cdc_assets.sandbox.results import SqlError, SqlType
 
 NAMES = frozenset(
@@ -142,7 +149,9 @@ def local_ticks(value: Value) -> str:
     if value.type.name == "date":
         return f"date_ticks({value.sql})"
     if value.type.name == "datetimeoffset":
-        return f"(({value.sql}).ticks + ({value.sql}).offset_minutes::BIGINT * 600000000)"
+        return once(
+            value.sql, lambda at: f"(({at}).ticks + ({at}).offset_minutes::BIGINT * 600000000)"
+        )
     return value.sql
 
 
@@ -218,11 +227,13 @@ def _add(part: str, amount: Value, argument: Value) -> Value:
     else:
         raise errors.unsupported(f"DATEADD {part}")
     failure = raising(517, "Adding a value to a 'datetime' column caused an overflow.")
-    checked = f"CASE WHEN {moved} < 0 OR {moved} > {MAX_TICKS} THEN {failure} ELSE {moved} END"
+    checked = once(
+        moved, lambda at: f"CASE WHEN {at} < 0 OR {at} > {MAX_TICKS} THEN {failure} ELSE {at} END"
+    )
     if value.type.name == "date":
         return value.derived(f"CAST(ticks_date({checked}) AS DATE)")
     if value.type.name == "datetime":
-        checked = f"round_datetime({checked})"
+        checked = once(checked, lambda at: f"round_datetime({at})")
     return value.derived(f"({checked})")
 
 

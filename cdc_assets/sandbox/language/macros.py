@@ -9,6 +9,8 @@ from cdc_assets.sandbox.language.values import MAX_TICKS, TICKS_PER_DAY, raising
 _CODE_PAGE = "".join(
     bytes([code]).decode("cp1252", "ignore") or chr(code) for code in range(0x80, 0xA0)
 )
+_EPOCH = 719_162 * TICKS_PER_DAY
+_DAY = TICKS_PER_DAY // 10
 _DATE = r"(\d{4})-?(\d{1,2})-?(\d{1,2})"
 _CLOCK = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.:](\d{1,7})\d*)?)?"
 _ZONE = r"(Z|[+-]\d{2}:\d{2})"
@@ -112,6 +114,22 @@ MACROS: dict[str, str] = {
     f"clock_text(t % {TICKS_PER_DAY}, digits)",
     "offset_text(m)": "CASE WHEN m < 0 THEN '-' ELSE '+' END || "
     "format('{:02d}:{:02d}', abs(m) // 60, abs(m) % 60)",
+    # AT TIME ZONE. A local time that comes twice is read the first time, with the offset before the
+    # clock went back; DuckDB reads it the second time. Instants are microseconds since 1970; a
+    # lambda's parameter is computed once, where a macro's is written out at each use.
+    "local_in(u, zone)": "epoch_us(timezone(zone, make_timestamptz(u)))",
+    "first_reading(l, later, zone)": "list_transform("
+    f"[l - (local_in(later - {_DAY}, zone) - (later - {_DAY}))], lambda earlier: "
+    "CASE WHEN earlier < later AND local_in(earlier, zone) = l THEN earlier ELSE later END)[1]",
+    "utc_of(l, zone)": "list_transform([epoch_us(timezone(zone, make_timestamp(l)))], "
+    "lambda later: first_reading(l, later, zone))[1]",
+    "instant_in(u, rest, zone)": f"{{'ticks': CAST(u * 10 + {_EPOCH} + rest AS BIGINT), "
+    "'offset_minutes': CAST((local_in(u, zone) - u) // 60000000 AS SMALLINT)}",
+    "zoned(t, zone)": "list_transform([t], lambda here: CASE WHEN here IS NULL THEN NULL ELSE "
+    f"list_transform([utc_of((here - {_EPOCH}) // 10, zone)], "
+    "lambda utc: instant_in(utc, here % 10, zone))[1] END)[1]",
+    "rezoned(o, zone)": "list_transform([o], lambda given: CASE WHEN given IS NULL THEN NULL ELSE "
+    f"instant_in((given.ticks - {_EPOCH}) // 10, given.ticks % 10, zone) END)[1]",
     "lsn_plus(x, n)": "CASE WHEN octet_length(x) <> 10 THEN "
     + raising(
         313, "An insufficient number of arguments were supplied for the procedure or function cdc."

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import count
 
 from cdc_assets.sandbox.language import types
 from cdc_assets.sandbox.results import MAX_LENGTH, SqlError, SqlType
@@ -20,6 +21,10 @@ MAX_TICKS = 3_652_059 * TICKS_PER_DAY - 1
 
 ERROR_MARK = "\x02"
 """Starts the text of an error that generated SQL raises by itself."""
+_PLACE = "\x05"
+"""Where the name of an expression that is computed once will stand."""
+_SHORT = 200
+"""Characters up to which an expression is written out at each use."""
 
 
 class Unset:
@@ -89,6 +94,19 @@ def raising_with(number: int, before: str, shown: str, after: str) -> str:
         return "NULL"
     head = quote(f"{ERROR_MARK}{number}|16|1|{before}")
     return f"error({head} || coalesce(CAST({shown} AS VARCHAR), '') || {quote(after)})"
+
+
+def once(sql: str, use: Callable[[str], str]) -> str:
+    """What `use` makes of a name for the expression, which is computed once for all its uses.
+
+    Written out at each use, expressions inside expressions grow without bound. A short one is
+    written out: it costs less than the list of one that DuckDB keeps the other in.
+    """
+    if len(sql) <= _SHORT:
+        return use(sql)
+    body = use(_PLACE)
+    name = next(name for name in map("once{}".format, count()) if name not in body)
+    return f"list_transform([{sql}], lambda {name}: {body.replace(_PLACE, name)})[1]"
 
 
 def raised(message: str) -> SqlError | None:
