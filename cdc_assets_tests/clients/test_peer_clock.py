@@ -56,7 +56,7 @@ def test_the_zone_is_the_servers(client: SqlCdcClient) -> None:
 
 
 def test_lsn_to_time_follows_the_commits(client: SqlCdcClient, lsns: list[str]) -> None:
-    places = (0, 4, 5, 6, 8)
+    places = (4, 5, 8)
     found = [datetime.fromisoformat(client.lsn_to_time(lsns[place]) or "") for place in places]
     assert _minutes(found) == [MINUTES[place] for place in places]
 
