@@ -19,8 +19,7 @@ from cdc_assets.sandbox.language.values import TICKS_PER_SECOND
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.05
-_IDLE_LOOK_SECONDS = 0.2
-"""How often a job that captures with each commit looks whether an idle entry is due."""
+_LONGEST_LOOK_SECONDS = 2.0
 FIRST_CAPTURED = 6
 """The change table's column id of the first captured column."""
 
@@ -111,14 +110,20 @@ class Capture:
     def _run(self) -> None:
         while not self._ending.wait(_TICK_SECONDS):
             for database in list(self.store.catalog.databases.values()):
-                if not database.cdc_enabled or not self.running(database.id):
+                if not database.cdc_enabled or time.monotonic() < self._due.get(database.id, 0.0):
                     continue
-                if time.monotonic() >= self._due.get(database.id, 0.0):
-                    wait = self.interval(database.id) or _IDLE_LOOK_SECONDS
-                    self._due[database.id] = time.monotonic() + wait
-                    self._try(database.id)
-                    if not self._job(database.id).continuous:
-                        self.switch(database.id, on=False)
+                if not self.running(database.id):
+                    continue
+                wait = self.interval(database.id) or self._idle_look
+                self._due[database.id] = time.monotonic() + wait
+                self._try(database.id)
+                if not self._job(database.id).continuous:
+                    self.switch(database.id, on=False)
+
+    @property
+    def _idle_look(self) -> float:
+        """Seconds between two looks whether an idle entry is due, where commits are not awaited."""
+        return min(_LONGEST_LOOK_SECONDS, max(_TICK_SECONDS, self.idle_seconds / 10))
 
     def _try(self, database: int) -> None:
         try:

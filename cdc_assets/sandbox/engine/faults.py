@@ -105,7 +105,7 @@ class Faults:
         with self._lock:
             for fault in faults:
                 fault.times += 1
-                if fault not in self._waiting:
+                if not any(other is fault for other in self._waiting):
                     self._waiting.append(fault)
 
 
