@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cdc_assets.sqlserver.connection_string import odbc_pairs
 from cdc_assets_tests.source import Server, Source
 
@@ -64,6 +66,13 @@ class Place:
             reader=(reader["uid"], reader["pwd"]),
             ca_file=server.ca_file,
         )
+
+    @classmethod
+    def certified(cls, server: Server) -> Place:
+        """The same, for programs that verify the server; skips where its CA is not known."""
+        if server.ca_file is None:
+            pytest.skip("the CA of this server's certificate is not known")
+        return cls.prepare(server)
 
     def environment(self) -> dict[str, str]:
         """What a program reads."""

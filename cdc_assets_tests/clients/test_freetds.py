@@ -34,7 +34,7 @@ needs_odbc = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def place(server: Server) -> Place:
     """A database as expected.json has it."""
-    return Place.prepare(server)
+    return Place.certified(server)
 
 
 @pytest.fixture(scope="module")

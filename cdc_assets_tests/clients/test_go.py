@@ -29,7 +29,7 @@ def outcomes(server: Server) -> Outcomes:
     folder = build_folder("go")
     program = folder / "clients"
     build(["go", "build", "-mod=readonly", "-o", str(program), "."], CLIENTS / "go")
-    return Outcomes.of([str(program)], Place.prepare(server))
+    return Outcomes.of([str(program)], Place.certified(server))
 
 
 @pytest.mark.parametrize("check", STACK_CHECKS)

@@ -36,7 +36,7 @@ def outcomes(server: Server) -> Outcomes:
     if not installed.exists() or installed.read_bytes() != lock.read_bytes():
         build(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
         shutil.copy(lock, installed)
-    return Outcomes.of(["node", str(folder / "main.js")], Place.prepare(server))
+    return Outcomes.of(["node", str(folder / "main.js")], Place.certified(server))
 
 
 @pytest.mark.parametrize("check", STACK_CHECKS)

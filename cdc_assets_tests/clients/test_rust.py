@@ -52,7 +52,7 @@ def outcomes(server: Server) -> Outcomes:
         CARGO_TARGET_DIR=str(folder),
         CARGO_INCREMENTAL="0",
     )
-    return Outcomes.of([str(folder / "debug" / "clients")], Place.prepare(server))
+    return Outcomes.of([str(folder / "debug" / "clients")], Place.certified(server))
 
 
 @pytest.mark.parametrize(
