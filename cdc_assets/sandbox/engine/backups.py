@@ -134,6 +134,6 @@ def _relations(catalog: Catalog, database: e.Database) -> list[_Copied]:
 def _entries(catalog: Catalog, database: e.Database) -> list[e.Owned]:
     """What the catalogue holds of the database, besides itself."""
     everything: list[e.Owned] = []
-    for kind in (e.Table, e.Instance, e.DdlChange, e.Principal, e.Permission):
+    for kind in (e.Table, e.View, e.Instance, e.DdlChange, e.Principal, e.Permission):
         everything += catalog.of_kind(kind)
     return [item for item in everything if item.database == database.id]

@@ -93,6 +93,20 @@ class Catalog:
         )
 
     @cached_property
+    def _views(self) -> dict[tuple[int, str, str], e.View]:
+        return {(v.database, v.schema.lower(), v.name.lower()): v for v in self.of_kind(e.View)}
+
+    def view(self, database: int, schema: str, name: str) -> e.View | None:
+        """The view of that name, whatever its case."""
+        return self._views.get((database, schema.lower(), name.lower()))
+
+    def views_of(self, database: int) -> list[e.View]:
+        """A database's views by id."""
+        return sorted(
+            (v for v in self._views.values() if v.database == database), key=lambda v: v.id
+        )
+
+    @cached_property
     def _referencing(self) -> dict[int, list[tuple[e.Table, e.ForeignKey]]]:
         found: dict[int, list[tuple[e.Table, e.ForeignKey]]] = {}
         for table in self._tables.values():

@@ -35,12 +35,6 @@ _COLUMNS_100 = made.described(
 _KEYS = made.described(
     f"{_QUALIFIED}, COLUMN_NAME sysname, KEY_SEQ smallint, PK_NAME nvarchar(128)"
 )
-_FOREIGN_KEYS = made.described(
-    "PKTABLE_QUALIFIER sysname, PKTABLE_OWNER sysname, PKTABLE_NAME sysname, "
-    "PKCOLUMN_NAME sysname, FKTABLE_QUALIFIER sysname, FKTABLE_OWNER sysname, "
-    "FKTABLE_NAME sysname, FKCOLUMN_NAME sysname, KEY_SEQ smallint, UPDATE_RULE smallint, "
-    "DELETE_RULE smallint, FK_NAME sysname, PK_NAME sysname, DEFERRABILITY smallint"
-)
 _STATISTICS = made.described(
     f"{_QUALIFIED}, NON_UNIQUE smallint, INDEX_QUALIFIER nvarchar(128), INDEX_NAME nvarchar(128), "
     "TYPE smallint, SEQ_IN_INDEX smallint, COLUMN_NAME nvarchar(128), COLLATION varchar(1), "
@@ -66,6 +60,7 @@ def _listed(call: Call) -> list[_Listed]:
     """What the login may see in the current database: tables, then the catalogue's views."""
     viewer = Viewer(call.context.catalog, call.context.access, call.context.current)
     found = [_Listed(t.schema, t.name, "TABLE", t.columns) for t in viewer.tables]
+    found += [_Listed(v.schema, v.name, "VIEW", v.columns) for v in viewer.views]
     for schema, name, described in views.listed():
         if schema == "cdc" and not call.context.current.cdc_enabled:
             continue
@@ -190,15 +185,6 @@ def _primary_key(call: Call) -> Iterator[Result]:
     yield made.result(_KEYS, rows)
 
 
-def _foreign_keys(call: Call) -> Iterator[Result]:
-    """sp_fkeys: no rows, for the sandbox refuses foreign keys."""
-    referenced = ("@pktable_name", "@pktable_owner", "@pktable_qualifier")
-    call.declare(*referenced, "@fktable_name", "@fktable_owner", "@fktable_qualifier")
-    if call.text("@pktable_name") is None and call.text("@fktable_name") is None:
-        raise SqlError(15252, "The primary or foreign key table name must be given.")
-    yield made.result(_FOREIGN_KEYS, [])
-
-
 def _statistics(call: Call) -> Iterator[Result]:
     """sp_statistics: one row about the table, then one for each column of each index."""
     arguments = ("@table_name", "@table_owner", "@table_qualifier")
@@ -260,7 +246,6 @@ PROCEDURES: dict[str, Run] = {
     "sp_tables": _tables,
     "sp_columns": _columns,
     "sp_columns_100": _columns_100,
-    "sp_fkeys": _foreign_keys,
     "sp_pkeys": _primary_key,
     "sp_statistics": _statistics,
     "sp_statistics_100": _statistics,

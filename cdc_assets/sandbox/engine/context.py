@@ -112,6 +112,14 @@ class Context:
             return self
         return dataclasses.replace(self, database=self.find_database(qualifier).name)
 
+    def find_view(self, parts: tuple[str, ...]) -> e.View | None:
+        """A view by its one to three part name."""
+        schema = parts[-2] if len(parts) > 1 and parts[-2] else "dbo"
+        database = self.current
+        if len(parts) > 2 and parts[-3]:
+            database = self.find_database(parts[-3])
+        return self.catalog.view(database.id, schema, parts[-1])
+
     def find_table(self, parts: tuple[str, ...]) -> e.Table | None:
         """A stored table by its one to three part name."""
         *_, name = parts

@@ -94,7 +94,10 @@ def new_object(
     """Where a new object goes; raises Msg 262, 2714 or 2760."""
     database, schema = place(session.context, name)
     session.context.access.require_owner(database.id, what)
-    if work.current.table(database.id, schema, name[-1]) is not None:
+    if (
+        work.current.table(database.id, schema, name[-1]) is not None
+        or work.current.view(database.id, schema, name[-1]) is not None
+    ):
         raise SqlError(
             2714, f"There is already an object named '{name[-1]}' in the database.", 16, 6
         )

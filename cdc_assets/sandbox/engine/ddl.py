@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cdc_assets.sandbox.engine import aliases, alter, backups, creation, jobs
+from cdc_assets.sandbox.engine import aliases, alter, backups, creation, jobs, storedviews
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.columns import (
     keys_of,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _HANDLED = (
     s.CreateTable,
     s.CreateIndex,
+    s.CreateView,
     s.CreateSchema,
     s.CreateDatabase,
     s.CreateType,
@@ -46,6 +47,8 @@ def apply(session: EngineSession, statement: s.Statement) -> None:
         creation.create_table(session, statement)
     elif isinstance(statement, s.CreateIndex):
         _create_index(session, statement)
+    elif isinstance(statement, s.CreateView):
+        storedviews.create(session, statement)
     elif isinstance(statement, s.CreateSchema):
         _create_schema(session, statement)
     elif isinstance(statement, s.CreateType):
@@ -189,6 +192,8 @@ def _renamed(session: EngineSession, database: e.Database, name: str) -> e.Datab
 def _drop(session: EngineSession, statement: s.Drop, name: tuple[str, ...]) -> None:
     if statement.kind == "TABLE":
         _drop_table(session, name, if_exists=statement.if_exists)
+    elif statement.kind == "VIEW":
+        storedviews.drop(session, name, if_exists=statement.if_exists)
     elif statement.kind == "DATABASE":
         _drop_database(session, name[-1], if_exists=statement.if_exists)
     elif statement.kind == "SCHEMA":
@@ -219,6 +224,12 @@ def _drop_table(session: EngineSession, name: tuple[str, ...], *, if_exists: boo
             raise _missing("table", name[-1])
         return
     table = session.context.find_table(name)
+    if table is None and session.context.find_view(name) is not None:
+        shown = ".".join(name)
+        raise SqlError(
+            3705,
+            f"Cannot use DROP TABLE with '{shown}' because '{shown}' is a view. Use DROP VIEW.",
+        )
     if table is None or not session.context.access.owner(table.database):
         if if_exists and table is None:
             return
@@ -267,6 +278,8 @@ def _drop_database(session: EngineSession, name: str, *, if_exists: bool) -> Non
             remove_instance(work, instance)
         for table in work.current.tables_of(database.id):
             remove_table(work, table)
+        views = work.current.views_of(database.id)
+        work.catalog = work.current.drop(work.connection, *views)
         work.connection.execute(f"DELETE FROM catalog.commits WHERE database = {database.id}")
         backups.forget(work.connection, database.id)
         principals = [p for p in work.current.of_kind(e.Principal) if p.database == database.id]
@@ -287,7 +300,9 @@ def _drop_schema(session: EngineSession, name: str, *, if_exists: bool) -> None:
             return
         raise _missing("schema", name)
     with session.writing() as work:
-        if any(t.schema.lower() == name.lower() for t in work.current.tables_of(database.id)):
+        used = {t.schema.lower() for t in work.current.tables_of(database.id)}
+        used |= {v.schema.lower() for v in work.current.views_of(database.id)}
+        if name.lower() in used:
             raise SqlError(
                 3729, f"Cannot drop schema '{name}' because it is being referenced by an object."
             )

@@ -151,6 +151,29 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """A view: its query as T-SQL text, and the whole definition that made it."""
+
+    id: int
+    database: int
+    schema: str
+    name: str
+    created: int
+    columns: tuple[Column, ...]
+    query: str
+    definition: str
+
+    @property
+    def key(self) -> str:
+        """Its key among its kind."""
+        return str(self.id)
+
+    def as_table(self) -> Table:
+        """What grants and column lists see: a table without rows of its own."""
+        return Table(self.id, self.database, self.schema, self.name, self.created, self.columns)
+
+
+@dataclass(frozen=True, slots=True)
 class CapturedColumn:
     """A column as an instance captured it: the source's may change or go afterwards."""
 
@@ -261,7 +284,7 @@ class Permission:
         return f"{self.database}/{self.principal.lower()}/{self.name}/{target}"
 
 
-Owned = Table | Instance | DdlChange | Principal | Permission
+Owned = Table | View | Instance | DdlChange | Principal | Permission
 """What belongs to one database."""
 
 
@@ -292,7 +315,7 @@ class TableVariable:
 
 KINDS: dict[str, type] = {
     kind.__name__: kind
-    for kind in (Database, Table, Instance, DdlChange, Login, Principal, Permission, Setting)
+    for kind in (Database, Table, View, Instance, DdlChange, Login, Principal, Permission, Setting)
 }
 
 

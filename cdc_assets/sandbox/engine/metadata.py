@@ -37,17 +37,41 @@ def named_object(context: Context, text: str) -> e.Table | None:
     return table if table is not None and context.access.sees(table) else None
 
 
+def named_view(context: Context, text: str) -> e.View | None:
+    """The view that a name in text means, if the login may know of it."""
+    parts = split_name(text)
+    if parts is None or len(parts) > 3:
+        return None
+    if len(parts) == 3 and parts[0] and parts[0].lower() not in context.catalog.databases:
+        return None
+    view = context.find_view(parts)
+    return view if view is not None and context.access.sees(view.as_table()) else None
+
+
+def _object_definition(context: Context, arguments: Arguments) -> Value:
+    number = arguments[0].constant
+    if not isinstance(number, int):
+        raise errors.unsupported("OBJECT_DEFINITION of an id that is no constant")
+    viewer = Viewer(context.catalog, context.access, context.current)
+    found = next((view.definition for view in viewer.views if view.id == number), None)
+    return values.nvarchar(found)
+
+
 def _object_id(context: Context, arguments: Arguments) -> Value:
     name = arguments[0].constant
     if not arguments[0].is_constant:
         raise errors.unsupported("OBJECT_ID of a name that is no constant")
-    if len(arguments) > 1 and str(arguments[1].constant).strip().upper() not in ("U", "NONE"):
+    kind = str(arguments[1].constant).strip().upper() if len(arguments) > 1 else ""
+    if kind not in ("", "U", "V", "NONE"):
         return values.integer(None)
     if isinstance(name, str) and name.startswith("tempdb..#"):
         found = context.temporary.get(name.rpartition(".")[2].lower())
         return values.integer(-1 if found else None)
-    table = named_object(context, str(name)) if name is not None else None
-    return values.integer(table.id if table else None)
+    if name is None:
+        return values.integer(None)
+    table = named_object(context, str(name)) if kind != "V" else None
+    view = named_view(context, str(name)) if kind != "U" else None
+    return values.integer(table.id if table else view.id if view else None)
 
 
 def _by_id(context: Context, arguments: Arguments, name: Callable[[e.Table], str]) -> Value:
@@ -62,7 +86,7 @@ def _by_id(context: Context, arguments: Arguments, name: Callable[[e.Table], str
     if database is None or not context.access.may_enter(database.id):
         return values.null(types.SYSNAME)
     viewer = Viewer(context.catalog, context.access, database)
-    branches = " ".join(f"WHEN {t.id} THEN {values.quote(name(t))}" for t in viewer.tables)
+    branches = " ".join(f"WHEN {t.id} THEN {values.quote(name(t))}" for t in viewer.relations)
     if not branches:
         return values.null(types.SYSNAME)
     return Value(f"CASE {arguments[0].sql} {branches} END", types.SYSNAME)
@@ -161,6 +185,7 @@ def _ident_current(context: Context, arguments: Arguments) -> Value:
 METADATA: dict[str, Callable[[Context, Arguments], Value]] = {
     "OBJECT_ID": _object_id,
     "OBJECT_NAME": _object_name,
+    "OBJECT_DEFINITION": _object_definition,
     "OBJECT_SCHEMA_NAME": _object_schema,
     "SCHEMA_NAME": _schema_name,
     "SCHEMA_ID": _schema_id,

@@ -13,6 +13,7 @@ from cdc_assets.sandbox.engine import (
     jobprocedures,
     odbcprocedures,
     procedures,
+    serverprocedures,
 )
 from cdc_assets.sandbox.engine.procedures import Argument, Call
 from cdc_assets.sandbox.language import errors
@@ -27,6 +28,7 @@ _SYSTEM = {
     **catalogprocedures.PROCEDURES,
     **cdcprocedures.PROCEDURES,
     **describing.PROCEDURES,
+    **serverprocedures.PROCEDURES,
     **jobprocedures.PROCEDURES,
 }
 

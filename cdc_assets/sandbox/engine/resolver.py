@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -16,10 +17,13 @@ from cdc_assets.sandbox.engine.rows import Described
 from cdc_assets.sandbox.engine.rows import table as arrow_table
 from cdc_assets.sandbox.language import errors, types, values
 from cdc_assets.sandbox.language.functions import scalar as plain
+from cdc_assets.sandbox.language.parser import parse_query
 from cdc_assets.sandbox.language.scope import Relation, RelationColumn
+from cdc_assets.sandbox.language.selects import QueryBinder
 from cdc_assets.sandbox.language.values import Value
 from cdc_assets.sandbox.results import SqlError
 
+_MAX_DEPTH = 32
 _SYSTEM_SCHEMAS = frozenset({"sys", "information_schema"})
 _CDC_VIEWS = frozenset({"change_tables", "captured_columns"})
 
@@ -27,8 +31,10 @@ _CDC_VIEWS = frozenset({"change_tables", "captured_columns"})
 class Resolver:
     """Answers what the binder asks."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, depth: int = 0) -> None:
         self.context = context
+        self._depth = depth
+        """How many views it is inside of, where their owner's rights hold and not the login's."""
 
     # --- relations -----------------------------------------------------------------------------
 
@@ -45,12 +51,46 @@ class Resolver:
         ):
             return self._view(parts, schema, name)
         table = self.context.find_table(parts)
+        if table is None:
+            view = self.context.find_view(parts)
+            if view is not None:
+                return self._stored_view(parts, view)
+        if self._depth and table is not None:
+            return relation_of(table, None, self._names(parts, table))
         if table is None or not (self.context.access.sees(table)):
             if table is not None:
                 raise self.context.access.denied("SELECT", table.name, table.schema, table.database)
             raise errors.invalid_object(".".join(parts))
         readable = self.context.access.require_select(table)
         return relation_of(table, readable, self._names(parts, table))
+
+    def _stored_view(self, parts: tuple[str, ...], view: e.View) -> Relation:
+        """A view's query, bound in its own database with its owner's rights."""
+        if self._depth >= _MAX_DEPTH:
+            raise SqlError(
+                217,
+                "Maximum stored procedure, function, trigger, or view nesting level exceeded "
+                "(limit 32).",
+            )
+        table = view.as_table()
+        readable = None if self._depth else self.context.access.require_select(table)
+        database = self.context.catalog.database(view.database)
+        inner = replace(self.context, database=database.name, variables={}, temporary={})
+        binder = QueryBinder(Resolver(inner, depth=self._depth + 1), database.collation)
+        bound = binder.query(parse_query(view.query))
+        if len(bound.outputs) != len(view.columns):
+            raise SqlError(
+                4502,
+                f"View or function '{view.name}' has more column names specified than columns "
+                "defined.",
+            )
+        columns = tuple(
+            RelationColumn(c.name, f"x{i}", output.value.type, output.value.nullable)
+            for i, (c, output) in enumerate(zip(view.columns, bound.outputs, strict=True), start=1)
+        )
+        names = self._names(parts, table)
+        reads = frozenset(binder.objects)
+        return Relation(f"({bound.sql})", columns, names, view.id, readable, reads)
 
     def _names(self, parts: tuple[str, ...], table: e.Table) -> tuple[str, ...]:
         database = parts[-3] if len(parts) > 2 and parts[-3] else self.context.database

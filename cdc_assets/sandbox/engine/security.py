@@ -155,6 +155,9 @@ def _grant(session: EngineSession, work: Work, statement: s.Grant) -> None:
     columns = tuple(c.lower() for c in statement.columns)
     if statement.target is not None:
         table = session.context.find_table(statement.target)
+        view = session.context.find_view(statement.target) if table is None else None
+        if view is not None:
+            table = view.as_table()
         if table is None:
             raise _no_principal("object", statement.target[-1])
         target = table.id

@@ -9,7 +9,7 @@ from cdc_assets.sandbox.engine import scanviews, systypes
 from cdc_assets.sandbox.engine.clock import as_datetime
 from cdc_assets.sandbox.engine.collations import collation_property
 from cdc_assets.sandbox.engine.context import SERVER_NAME, Context
-from cdc_assets.sandbox.engine.metadata import METADATA, named_object
+from cdc_assets.sandbox.engine.metadata import METADATA, named_object, named_view
 from cdc_assets.sandbox.engine.rows import Described
 from cdc_assets.sandbox.language import errors, types, values
 from cdc_assets.sandbox.language.values import Value
@@ -168,6 +168,9 @@ def _has_permissions(context: Context, arguments: Arguments) -> Value:
     if name is None:
         return values.integer(None)
     table = named_object(context, str(name))
+    view = named_view(context, str(name)) if table is None else None
+    if view is not None:
+        table = view.as_table()
     if table is None:
         # No permission on what is not there, or not to be seen: NULL is for a wrong question.
         return values.integer(0)

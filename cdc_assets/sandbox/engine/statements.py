@@ -174,6 +174,8 @@ class StatementRunner:
     def table(self, parts: tuple[str, ...]) -> e.Table:
         """A stored table; raises Msg 208 or 229."""
         table = self.context.find_table(parts)
+        if table is None and self.context.find_view(parts) is not None:
+            raise errors.unsupported("A change of rows through a view")
         if table is None:
             raise errors.invalid_object(".".join(parts))
         if table.shipped:

@@ -35,6 +35,17 @@ class Viewer:
         """The tables the login may see."""
         return [t for t in self.catalog.tables_of(self.database.id) if self.access.sees(t)]
 
+    @property
+    def views(self) -> list[e.View]:
+        """The views the login may see."""
+        found = self.catalog.views_of(self.database.id)
+        return [view for view in found if self.access.sees(view.as_table())]
+
+    @property
+    def relations(self) -> list[e.Table]:
+        """Both, as what has columns."""
+        return [*self.tables, *(view.as_table() for view in self.views)]
+
     def schema_ids(self) -> dict[str, int]:
         """Schema ids by lower-case name."""
         names = {"dbo": 1, "guest": 2, "information_schema": 3, "sys": 4}
@@ -134,7 +145,7 @@ def schemas_rows(viewer: Viewer) -> list[Row]:
 def columns_rows(viewer: Viewer) -> list[Row]:
     """The rows of the view columns."""
     rows: list[Row] = []
-    for t in viewer.tables:
+    for t in viewer.relations:
         for c in t.columns:
             rows.append(
                 (
@@ -275,12 +286,6 @@ def identity_columns_rows(viewer: Viewer) -> list[Row]:
     ]
 
 
-def foreign_keys_rows(viewer: Viewer) -> list[Row]:
-    """The rows of the view foreign_keys: none, for the sandbox refuses them."""
-    del viewer
-    return []
-
-
 def computed_columns_rows(viewer: Viewer) -> list[Row]:
     """The rows of the view computed_columns."""
     return [
@@ -323,13 +328,14 @@ def captured_columns_rows(viewer: Viewer) -> list[Row]:
 
 def information_tables_rows(viewer: Viewer) -> list[Row]:
     """The rows of the view information_tables."""
-    return [(viewer.database.name, t.schema, t.name, "BASE TABLE") for t in viewer.tables]
+    found = [(viewer.database.name, t.schema, t.name, "BASE TABLE") for t in viewer.tables]
+    return [*found, *((viewer.database.name, v.schema, v.name, "VIEW") for v in viewer.views)]
 
 
 def information_columns_rows(viewer: Viewer) -> list[Row]:
     """The rows of the view information_columns."""
     rows: list[Row] = []
-    for t in viewer.tables:
+    for t in viewer.relations:
         for place, c in enumerate(t.columns, start=1):
             text = c.type.name in types.STRINGS
             exact = c.type.name in types.NUMBERS - {"bit"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from cdc_assets.sandbox.engine import viewrows
+from cdc_assets.sandbox.engine import viewconstraints, viewrows
 from cdc_assets.sandbox.engine.rows import Described, described
 from cdc_assets.sandbox.engine.typerows import types_rows
 from cdc_assets.sandbox.engine.viewrows import Row, Viewer
@@ -15,14 +15,22 @@ _OBJECT_COLUMNS = (
     "is_ms_shipped bit, is_published bit, is_schema_published bit"
 )
 
+_NAMED = "CONSTRAINT_CATALOG sysname, CONSTRAINT_SCHEMA sysname, CONSTRAINT_NAME sysname"
+_OF_TABLE = "TABLE_CATALOG sysname, TABLE_SCHEMA sysname, TABLE_NAME sysname"
+
+
+def _objects(viewer: Viewer) -> list[Row]:
+    return [*viewrows.objects_rows(viewer), *viewconstraints.constraint_objects(viewer)]
+
+
 _VIEWS: dict[str, tuple[str, Callable[[Viewer], list[Row]]]] = {
     "sys.objects": (
         _OBJECT_COLUMNS,
-        viewrows.objects_rows,
+        _objects,
     ),
     "sys.all_objects": (
         _OBJECT_COLUMNS,
-        viewrows.objects_rows,
+        _objects,
     ),
     "sys.tables": (
         _OBJECT_COLUMNS
@@ -80,13 +88,6 @@ _VIEWS: dict[str, tuple[str, Callable[[Viewer], list[Row]]]] = {
         "object_id int, name sysname, column_id int, definition nvarchar(max), is_persisted bit",
         viewrows.computed_columns_rows,
     ),
-    "sys.foreign_keys": (
-        _OBJECT_COLUMNS + ", referenced_object_id int, key_index_id int, is_disabled bit, "
-        "is_not_for_replication bit, is_not_trusted bit, delete_referential_action tinyint, "
-        "delete_referential_action_desc nvarchar(60), update_referential_action tinyint, "
-        "update_referential_action_desc nvarchar(60), is_system_named bit",
-        viewrows.foreign_keys_rows,
-    ),
     "cdc.change_tables": (
         "object_id int, version int, source_object_id int, capture_instance sysname, "
         "supports_net_changes bit, role_name sysname, index_name sysname, filegroup_name "
@@ -97,6 +98,67 @@ _VIEWS: dict[str, tuple[str, Callable[[Viewer], list[Row]]]] = {
         "object_id int, column_name sysname, column_id int, column_type sysname, "
         "column_ordinal int, is_computed bit",
         viewrows.captured_columns_rows,
+    ),
+    "sys.views": (
+        _OBJECT_COLUMNS,
+        viewconstraints.views_rows,
+    ),
+    "sys.sql_modules": (
+        "object_id int, definition nvarchar(max), uses_ansi_nulls bit, "
+        "uses_quoted_identifier bit, is_schema_bound bit",
+        viewconstraints.sql_modules_rows,
+    ),
+    "sys.check_constraints": (
+        _OBJECT_COLUMNS + ", is_disabled bit, is_not_for_replication bit, is_not_trusted bit, "
+        "parent_column_id int, definition nvarchar(max), uses_database_collation bit, "
+        "is_system_named bit",
+        viewconstraints.check_constraints_rows,
+    ),
+    "sys.foreign_keys": (
+        _OBJECT_COLUMNS + ", referenced_object_id int, key_index_id int, is_disabled bit, "
+        "is_not_for_replication bit, is_not_trusted bit, delete_referential_action tinyint, "
+        "delete_referential_action_desc nvarchar(60), update_referential_action tinyint, "
+        "update_referential_action_desc nvarchar(60), is_system_named bit",
+        viewconstraints.foreign_keys_rows,
+    ),
+    "sys.foreign_key_columns": (
+        "constraint_object_id int, constraint_column_id int, parent_object_id int, "
+        "parent_column_id int, referenced_object_id int, referenced_column_id int",
+        viewconstraints.foreign_key_columns_rows,
+    ),
+    "sys.key_constraints": (
+        _OBJECT_COLUMNS + ", unique_index_id int, is_system_named bit",
+        viewconstraints.key_constraints_rows,
+    ),
+    "information_schema.table_constraints": (
+        f"{_NAMED}, {_OF_TABLE}, CONSTRAINT_TYPE varchar(11), IS_DEFERRABLE varchar(2), "
+        "INITIALLY_DEFERRED varchar(2)",
+        viewconstraints.information_constraints_rows,
+    ),
+    "information_schema.key_column_usage": (
+        f"{_NAMED}, {_OF_TABLE}, COLUMN_NAME sysname, ORDINAL_POSITION int",
+        viewconstraints.information_key_columns_rows,
+    ),
+    "information_schema.referential_constraints": (
+        f"{_NAMED}, UNIQUE_CONSTRAINT_CATALOG sysname, UNIQUE_CONSTRAINT_SCHEMA sysname, "
+        "UNIQUE_CONSTRAINT_NAME sysname, MATCH_OPTION varchar(7), UPDATE_RULE varchar(11), "
+        "DELETE_RULE varchar(11)",
+        viewconstraints.information_references_rows,
+    ),
+    "information_schema.check_constraints": (
+        f"{_NAMED}, CHECK_CLAUSE nvarchar(4000)",
+        viewconstraints.information_checks_rows,
+    ),
+    "information_schema.views": (
+        f"{_OF_TABLE}, VIEW_DEFINITION nvarchar(4000), CHECK_OPTION varchar(7), "
+        "IS_UPDATABLE varchar(2)",
+        viewconstraints.information_views_rows,
+    ),
+    "information_schema.schemata": (
+        "CATALOG_NAME sysname, SCHEMA_NAME sysname, SCHEMA_OWNER nvarchar(128), "
+        "DEFAULT_CHARACTER_SET_CATALOG varchar(6), DEFAULT_CHARACTER_SET_SCHEMA varchar(3), "
+        "DEFAULT_CHARACTER_SET_NAME sysname",
+        viewconstraints.information_schemata_rows,
     ),
     "information_schema.tables": (
         "TABLE_CATALOG sysname, TABLE_SCHEMA sysname, TABLE_NAME sysname, TABLE_TYPE varchar(10)",

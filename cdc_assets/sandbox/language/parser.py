@@ -35,6 +35,16 @@ def parse_expression(text: str) -> nodes.Node:
 
 
 @lru_cache(maxsize=_BATCH_CACHE)
+def parse_query(text: str) -> nodes.Query:
+    """One query expression, as a view has it."""
+    parser = StatementParser(text)
+    query = parser.query()
+    if parser.token.kind != t.END:
+        parser.fail()
+    return query
+
+
+@lru_cache(maxsize=_BATCH_CACHE)
 def parse_condition(text: str) -> nodes.Node:
     """One search condition, as a CHECK constraint has it."""
     parser = StatementParser(text)

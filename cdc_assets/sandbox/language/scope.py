@@ -32,6 +32,8 @@ class Relation:
     object_id: int | None = None
     readable: frozenset[str] | None = None
     """Names of the columns (lower case) the login may read; None means all."""
+    reads: frozenset[int] = frozenset()
+    """Ids of the tables behind it, where it is a view."""
 
 
 @dataclass(frozen=True, slots=True)

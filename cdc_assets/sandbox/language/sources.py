@@ -97,6 +97,7 @@ class SourceBinder(CallBinder):
         scope.sources.append(Source(alias, names, relation))
         if relation.object_id is not None:
             self.objects.add(relation.object_id)
+        self.objects |= relation.reads
         return f"{relation.sql} AS {alias}"
 
     def _join(self, node: nodes.Join, scope: Scope) -> str:
