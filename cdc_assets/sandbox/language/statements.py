@@ -7,21 +7,22 @@ from typing import Literal as OneOf
 
 from cdc_assets.sandbox.language.nodes import CommonTable, Node, Query, SelectItem, Values
 from cdc_assets.sandbox.language.tablenodes import (
-    CheckDefinition as CheckDefinition,
-)
-from cdc_assets.sandbox.language.tablenodes import (
-    ColumnDefinition as ColumnDefinition,
-)
-from cdc_assets.sandbox.language.tablenodes import (
-    KeyDefinition as KeyDefinition,
-)
-from cdc_assets.sandbox.language.tablenodes import (
-    ReferenceDefinition as ReferenceDefinition,
-)
-from cdc_assets.sandbox.language.tablenodes import (
-    TableDefinition as TableDefinition,
+    CheckDefinition,
+    ColumnDefinition,
+    KeyDefinition,
+    ReferenceDefinition,
+    TableDefinition,
 )
 from cdc_assets.sandbox.results import SqlType
+
+# What stands in a table's parentheses is part of its statement, for whoever reads one.
+__all__ = [
+    "CheckDefinition",
+    "ColumnDefinition",
+    "KeyDefinition",
+    "ReferenceDefinition",
+    "TableDefinition",
+]
 
 Name = tuple[str, ...]
 
