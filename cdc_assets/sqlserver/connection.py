@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -43,6 +43,7 @@ _BUSY_NATIVE = frozenset(
     | {49919, 49920}
 )
 _ODBC_ERROR = re.compile(r"State: (\w+), Native error: (-?\d+), Message: (.*)", re.DOTALL)
+_ROW_BYTES = re.compile(r"a single row does require up to (\d+)")
 _PREFIX = re.compile(r"^(\[[^\]]*\])+")
 
 try:
@@ -107,19 +108,40 @@ class Connection:
         if self.source.isolation == "snapshot":
             text = f"SET TRANSACTION ISOLATION LEVEL SNAPSHOT; {text}"
         try:
-            yield from self._odbc.read_arrow_batches(
-                query=text,
-                parameters=list(parameters) or None,
-                batch_size=ROWS_PER_BATCH_MAX,
-                max_bytes_per_batch=BYTES_PER_BATCH_MAX,
-                max_text_size=large_value_bytes,
-                max_binary_size=large_value_bytes,
-                map_schema=_in_microseconds,
-                fetch_concurrently=concurrently,
-                payload_text_encoding=arrow_odbc.TextEncoding.UTF16,
-            )
+            try:
+                yield from self._batches(text, parameters, large_value_bytes, concurrently)
+            except arrow_odbc.Error as error:
+                # Said before any row: several (max) columns of one row pass a batch's bytes.
+                needed = _ROW_BYTES.search(error.message())
+                if needed is None:
+                    raise
+                row_bytes = int(needed.group(1))
+                yield from self._batches(
+                    text, parameters, large_value_bytes, concurrently, row_bytes
+                )
         except arrow_odbc.Error as error:
             raise translate(error, self.source) from None
+
+    def _batches(
+        self,
+        text: str,
+        parameters: Sequence[str | None],
+        large_value_bytes: int,
+        concurrently: bool,
+        bytes_max: int = BYTES_PER_BATCH_MAX,
+    ) -> Iterable[pa.RecordBatch]:
+        found: Iterable[pa.RecordBatch] = self._odbc.read_arrow_batches(
+            query=text,
+            parameters=list(parameters) or None,
+            batch_size=ROWS_PER_BATCH_MAX,
+            max_bytes_per_batch=bytes_max,
+            max_text_size=large_value_bytes,
+            max_binary_size=large_value_bytes,
+            map_schema=_in_microseconds,
+            fetch_concurrently=concurrently,
+            payload_text_encoding=arrow_odbc.TextEncoding.UTF16,
+        )
+        return found
 
     def rows(self, text: str, parameters: Sequence[str | None] = ()) -> list[dict[str, Any]]:
         """Run one small query and give its rows as dicts."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import arrow_odbc
 import pyarrow as pa
 import pytest
 
+from cdc_assets.errors import UnsupportedColumnError
 from cdc_assets.sqlserver.driver import find_driver
 from cdc_assets_tests import type_table
 from cdc_assets_tests.path.helpers import run_sync
@@ -31,7 +33,7 @@ DELTA = {
 }
 """What Delta's log calls them, where it is not the same in small letters."""
 
-# A row has 8060 bytes; what is longer lies apart, and only two columns here are that long.
+
 WIDEST = 10_000
 
 
@@ -125,3 +127,75 @@ def test_the_lake_holds_each_value_exactly(project: Project, typed: Source) -> N
     assert differences(snapshot, lambda cell: cell.lake) == []
     changes = [r for r in rows if r["_operation"] == 2 and r["id"] >= 200]
     assert differences(changes, lambda cell: cell.lake) == []
+
+
+def test_alias_types_are_what_they_were_made_from(project: Project, source: Source) -> None:
+    source.execute(
+        "CREATE TYPE dbo.Phone FROM varchar(20) NOT NULL",
+        "CREATE TYPE dbo.Price FROM decimal(38, 10)",
+        "CREATE TABLE dbo.aliased (id int NOT NULL PRIMARY KEY, phone dbo.Phone, price dbo.Price)",
+        "INSERT INTO dbo.aliased VALUES (1, '+49', 0.0000000001)",
+    )
+    source.enable("aliased")
+    project.tables = {"dbo_aliased": None}
+    run_sync(project)
+    source.execute("UPDATE dbo.aliased SET price = 9999999999999999999999999999.5")
+    source.captured()
+    run_sync(project)
+    names = ["_operation", "phone", "price"]
+    assert [tuple(row.values()) for row in project.bronze("dbo_aliased", names)] == [
+        (0, "+49", Decimal("0.0000000001")),
+        (3, "+49", Decimal("0.0000000001")),
+        (4, "+49", Decimal("9999999999999999999999999999.5")),
+    ]
+
+
+def test_values_of_several_megabytes(project: Project, source: Source) -> None:
+    """Each larger than the buffer before: text, two bytes a character, and bytes."""
+    source.execute(
+        "CREATE TABLE dbo.large (id int NOT NULL PRIMARY KEY, t varchar(max) NULL,"
+        " n nvarchar(max) NULL, b varbinary(max) NULL)"
+    )
+    source.enable("large")
+    values = "REPLICATE(CAST('x' AS varchar(max)), 3000000)"
+    wide = "REPLICATE(CAST(N'ж' AS nvarchar(max)), 1500001)"
+    source.execute(
+        f"INSERT INTO dbo.large VALUES (1, {values}, {wide}, CAST({values} AS varbinary(max)))"
+    )
+    project.tables = {"dbo_large": None}
+    source.captured()
+    run_sync(project)
+    source.execute("INSERT INTO dbo.large SELECT id + 1, t, n, b FROM dbo.large")
+    source.captured()
+    run_sync(project)
+    rows = project.bronze("dbo_large", ["id", "_operation", "t", "n", "b"])
+    snapshot_and_changes = [row["_operation"] for row in rows]
+    assert snapshot_and_changes == [0, 2]
+    for row in rows:
+        assert (row["t"], row["n"]) == ("x" * 3_000_000, "ж" * 1_500_001)
+        assert row["b"] == b"x" * 3_000_000
+
+
+@pytest.mark.parametrize("kind", type_table.WITHOUT_COUNTERPART)
+def test_a_type_without_a_counterpart_names_its_column(
+    project: Project, source: Source, engine_name: str, kind: str
+) -> None:
+    if engine_name != "arrow":
+        pytest.skip("the columns are chosen before an engine is asked")
+    source.execute(
+        f"CREATE TABLE dbo.odd (id int NOT NULL PRIMARY KEY, shape {kind} NULL, name varchar(5))",
+        "INSERT INTO dbo.odd (id, name) VALUES (1, 'one')",
+    )
+    source.enable("odd")
+    project.tables = {"dbo_odd": None}
+    with pytest.raises(UnsupportedColumnError, match=f"column shape has the type {kind}.*columns"):
+        run_sync(project)
+    project.tables = {"dbo_odd": {"columns": ["id", "name"]}}
+    run_sync(project)
+    source.execute("INSERT INTO dbo.odd (id, name) VALUES (2, 'two')")
+    source.captured()
+    run_sync(project)
+    assert [(r["id"], r["name"]) for r in project.bronze("dbo_odd", ["id", "name"])] == [
+        (1, "one"),
+        (2, "two"),
+    ]
