@@ -266,6 +266,8 @@ class Reader:
             inner = self._sum()
             self._need(")")
             return replace(inner, literal=False)
+        if token == "NULL":
+            raise UnsureError  # a value without a type: valid, and not of this grammar
         if token == "CASE":
             return self._case()
         if token in _NAMES:
@@ -325,6 +327,8 @@ def _either(left: Test, right: Test) -> Test:
 def expected(tokens: list[str], table: Table) -> Statement | None:
     """What the small statement must give; None where it must be refused."""
     text = " ".join(tokens)
+    if tokens.count("SELECT") > 1 or "FROM" not in tokens:
+        raise UnsureError  # statements may follow each other bare, or read from nothing
     try:
         items, distinct, where, order = Reader(tokens, table).statement()
     except UnreadError:
