@@ -10,9 +10,9 @@ from cdc_assets_tests.clients.expectation import normal, wanted
 from cdc_assets_tests.clients.java import java_program, missing
 from cdc_assets_tests.clients.stacks import (
     BUILD_SECONDS_MAX,
-    CHECKS,
     EXPECTED,
     RUN_SECONDS_MAX,
+    STACK_CHECKS,
     Outcomes,
     Place,
 )
@@ -37,7 +37,11 @@ TYPES = """bigint binary bit char date datetime datetime2 datetimeoffset decimal
 money nchar ntext numeric nvarchar real smalldatetime smallint smallmoney text time timestamp
 tinyint uniqueidentifier varbinary varchar xml"""
 
-TABLES = ["client_captured", "client_people", "client_secret", "client_types", "client_unique"]
+CHILD = """CREATE TABLE dbo.client_child (
+    id int NOT NULL PRIMARY KEY,
+    person int NULL CONSTRAINT fk_client_child REFERENCES dbo.client_people (id))"""
+
+TABLES = ["captured", "child", "people", "secret", "types", "unique"]
 
 PEOPLE = [["1", "Ada"], ["2", "Grace 😀"], ["3", None]]
 
@@ -65,13 +69,12 @@ WANTED: dict[str, Any] = {
         "rows": [["1"], ["2"], ["3"]],
     },
     "jdbc_generated_keys": [10, 15, 20, 25, 30],
-    "jdbc_savepoint": [["1"], ["3"]],
     "jdbc_isolation": ["1", "1", "2", "2", "4", "3", "8", "4"],
     "jdbc_server_cursor": [PEOPLE[run:] for run in range(5)],
     "jdbc_scrolling": [3, 3, 2, 1, 3, 0, 1, 2, 3],
     "jdbc_query_timeout": {"timed_out": True, "soon": True, "state": "HY008", "then": [["1"]]},
     "jdbc_procedure": {"status": 0, "instances": ["dbo_client_captured"]},
-    "jdbc_tables": [["dbo", name, "TABLE"] for name in TABLES],
+    "jdbc_tables": [["dbo", f"client_{name}", "TABLE"] for name in TABLES],
     "jdbc_columns": [
         ["code", "-9", "nvarchar", "20", None, "NO", None, "NO", "NO", "1"],
         ["id", "4", "int identity", "10", "0", "NO", None, "YES", "NO", "2"],
@@ -86,15 +89,17 @@ WANTED: dict[str, Any] = {
         ["0", "pk_client_captured", "1", "2", "id", "A"],
         ["1", "by_price", "3", "1", "price", "D"],
     ],
-    "jdbc_foreign_keys": [],
+    # 3 is importedKeyNoAction.
+    "jdbc_foreign_keys": [["person", "client_people", "id", "3", "fk_client_child"]],
 }
 
 
 @pytest.fixture(scope="module")
 def place(server: Server) -> Place:
-    place = Place.prepare(server)
+    place = Place.certified(server)
     Source(server, place.database).execute(
         CAPTURED,
+        CHILD,
         "CREATE INDEX by_price ON dbo.client_captured (price DESC)",
         "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', "
         "@source_name = N'client_captured', @role_name = NULL, @supports_net_changes = 0",
@@ -107,7 +112,7 @@ def outcomes(place: Place) -> Outcomes:
     return Outcomes.of(java_program("jdbc", "Main"), place)
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", STACK_CHECKS)
 def test_mssql_jdbc(outcomes: Outcomes, check: str) -> None:
     assert normal(check, outcomes.got(check)) == wanted(check)
 

@@ -17,6 +17,7 @@ public final class Main {
         PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         ObjectMapper json = new ObjectMapper();
         Map<String, Check> checks = new LinkedHashMap<>(Checks.all());
+        checks.putAll(Written.all());
         checks.putAll(Statements.all());
         checks.putAll(Metadata.all());
         try (Client client = new Client()) {

@@ -87,7 +87,13 @@ final class Metadata {
     }
 
     private static Object foreignKeys(Client client) throws SQLException {
-        return found(of(client).getImportedKeys(null, "dbo", TABLE), "FKCOLUMN_NAME", "PKTABLE_NAME");
+        return found(
+                of(client).getImportedKeys(null, "dbo", "client_child"),
+                "FKCOLUMN_NAME",
+                "PKTABLE_NAME",
+                "PKCOLUMN_NAME",
+                "UPDATE_RULE",
+                "FK_NAME");
     }
 
     private static Object product(Client client) throws SQLException {

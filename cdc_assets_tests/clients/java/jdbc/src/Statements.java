@@ -8,7 +8,6 @@ import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.SQLTimeoutException;
-import java.sql.Savepoint;
 import java.sql.Statement;
 import java.sql.Timestamp;
 import java.sql.Types;
@@ -34,7 +33,6 @@ final class Statements {
         checks.put("jdbc_batch", Statements::batch);
         checks.put("jdbc_batch_error", Statements::batchError);
         checks.put("jdbc_generated_keys", Statements::generatedKeys);
-        checks.put("jdbc_savepoint", Statements::savepoint);
         checks.put("jdbc_isolation", Statements::isolation);
         checks.put("jdbc_server_cursor", Statements::serverCursor);
         checks.put("jdbc_scrolling", Statements::scrolling);
@@ -171,23 +169,6 @@ final class Statements {
             }
         }
         return keys;
-    }
-
-    private static Object savepoint(Client client) throws SQLException {
-        String table = client.scratch("savepoint");
-        String insert = "INSERT INTO " + table + " (id) VALUES (";
-        try (Connection own = client.another();
-                Statement statement = own.createStatement()) {
-            own.setAutoCommit(false);
-            statement.executeUpdate(insert + "1)");
-            Savepoint kept = own.setSavepoint("kept");
-            statement.executeUpdate(insert + "2)");
-            own.rollback(kept);
-            statement.executeUpdate(insert + "3)");
-            own.setSavepoint();
-            own.commit();
-        }
-        return client.fetch("SELECT id FROM " + table + " ORDER BY id");
     }
 
     private static Object isolation(Client client) throws SQLException {
