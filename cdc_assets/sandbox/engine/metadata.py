@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine import systypes
 from cdc_assets.sandbox.engine.context import Context
 from cdc_assets.sandbox.engine.viewrows import Viewer
 from cdc_assets.sandbox.language import errors, types, values
+from cdc_assets.sandbox.language.convert import convert
 from cdc_assets.sandbox.language.tokens import END, TokenStream
 from cdc_assets.sandbox.language.values import Value
-from cdc_assets.sandbox.results import SqlError
+from cdc_assets.sandbox.results import SqlError, SqlType
 
 Arguments = Sequence[Value]
 
@@ -113,8 +114,20 @@ def _schema_name(context: Context, arguments: Arguments) -> Value:
 
 def _schema_id(context: Context, arguments: Arguments) -> Value:
     ids = Viewer(context.catalog, context.access, context.current).schema_ids()
-    name = str(arguments[0].constant).lower() if arguments else "dbo"
-    return values.integer(ids.get(name))
+    return number_of(arguments[0], ids) if arguments else values.integer(ids.get("dbo"))
+
+
+def number_of(name: Value, numbers: Mapping[str, int], kind: SqlType = types.INT) -> Value:
+    """The number of a name, whatever its case, among some by their lower-case names."""
+    if name.is_constant:
+        return values.integer(numbers.get(str(name.constant).rstrip(" ").lower()), kind)
+    if not numbers:
+        return values.integer(None, kind)
+    branches = " ".join(f"WHEN {values.quote(k)} THEN {n}" for k, n in numbers.items())
+    text = convert(name, types.SYSNAME).sql
+    return Value(
+        f"CAST(CASE lower(rtrim({text}, ' ')) {branches} END AS {types.physical(kind)})", kind
+    )
 
 
 def _column_of(context: Context, table: Value, column: Value) -> e.Column | None:

@@ -9,7 +9,7 @@ from cdc_assets.sandbox.engine import scanviews, systypes
 from cdc_assets.sandbox.engine.clock import as_datetime
 from cdc_assets.sandbox.engine.collations import collation_property
 from cdc_assets.sandbox.engine.context import SERVER_NAME, Context
-from cdc_assets.sandbox.engine.metadata import METADATA, named_object, named_view
+from cdc_assets.sandbox.engine.metadata import METADATA, named_object, named_view, number_of
 from cdc_assets.sandbox.engine.rows import Described
 from cdc_assets.sandbox.language import errors, types, values
 from cdc_assets.sandbox.language.values import Value
@@ -40,6 +40,12 @@ _PROPERTIES: dict[str, str | int] = {
     "ISXTPSUPPORTED": 0,
 }
 
+# The others look their arguments up while a statement is bound, so these must be known then.
+_OF_ANY_VALUE = frozenset(
+    {"DB_ID", "DB_NAME", "OBJECT_NAME", "OBJECT_SCHEMA_NAME", "SCHEMA_ID", "SCHEMA_NAME"}
+    | {"TYPE_NAME"}
+)
+
 
 def scalar(context: Context, name: str, arguments: Arguments) -> Value | None:
     """A server function bound, or None when it is none."""
@@ -48,13 +54,12 @@ def scalar(context: Context, name: str, arguments: Arguments) -> Value | None:
         if arguments:
             raise errors.argument_count(name.lower(), "0")
         return clock(context)
-    plain = _PLAIN.get(name)
-    if plain is not None:
-        return plain(context, arguments)
-    metadata = METADATA.get(name)
-    if metadata is not None:
-        return metadata(context, arguments)
-    return None
+    found = _PLAIN.get(name) or METADATA.get(name)
+    if found is None:
+        return None
+    if name not in _OF_ANY_VALUE and not all(a.is_constant for a in arguments):
+        raise errors.unsupported(f"{name} of a value that is no constant")
+    return found(context, arguments)
 
 
 # --- time --------------------------------------------------------------------------------------
@@ -94,16 +99,19 @@ def _zone_title(context: Context) -> str:
 def _db_name(context: Context, arguments: Arguments) -> Value:
     if not arguments or (arguments[0].constant in (0, None) and arguments[0].is_constant):
         return values.sysname(context.current.name)
-    wanted = arguments[0].constant
-    found = [d.name for d in context.catalog.databases.values() if d.id == wanted]
-    return values.sysname(found[0] if found else None)
+    names = {d.id: d.name for d in context.catalog.databases.values()}
+    if arguments[0].is_constant:
+        wanted = arguments[0].constant
+        return values.sysname(names.get(wanted) if isinstance(wanted, int) else None)
+    branches = " ".join(f"WHEN {i} THEN {values.quote(name)}" for i, name in names.items())
+    return Value(f"CASE {arguments[0].sql} {branches} END", types.SYSNAME)
 
 
 def _db_id(context: Context, arguments: Arguments) -> Value:
     if not arguments:
         return values.integer(context.current.id, types.SMALLINT)
-    found = context.catalog.databases.get(str(arguments[0].constant).lower())
-    return values.integer(found.id if found else None, types.SMALLINT)
+    numbers = {key: d.id for key, d in context.catalog.databases.items()}
+    return number_of(arguments[0], numbers, types.SMALLINT)
 
 
 def _login(context: Context, arguments: Arguments) -> Value:

@@ -78,3 +78,32 @@ def test_the_names_of_another_databases_objects(elsewhere: Client) -> None:
         " OBJECT_NAME(source_object_id) FROM shop.cdc.change_tables"
     )
     assert rows == [("dbo", "a", None, None)]
+
+
+def test_names_and_numbers_of_columns_values(elsewhere: Client) -> None:
+    rows = elsewhere.rows(
+        "SELECT SCHEMA_ID(UPPER(name)), SCHEMA_NAME(schema_id) FROM sys.schemas"
+        " WHERE name IN ('dbo', 'sys') ORDER BY 1"
+    )
+    assert rows == [(1, "dbo"), (4, "sys")]
+    text = "SELECT DB_NAME(database_id), DB_ID(name) - database_id FROM sys.databases"
+    assert ("shop", 0) in elsewhere.rows(text)
+    assert elsewhere.rows("SELECT SCHEMA_ID(name + 'x') FROM sys.schemas WHERE name = 'dbo'") == [
+        (None,)
+    ]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "COL_LENGTH(name, 'id')",
+        "OBJECTPROPERTY(object_id, 'IsTable')",
+        "HAS_PERMS_BY_NAME(name, 'OBJECT', 'SELECT')",
+        "SERVERPROPERTY(name)",
+        "HAS_DBACCESS(name)",
+        "IS_MEMBER(name)",
+        "TYPE_ID(name)",
+    ],
+)
+def test_a_function_that_needs_a_constant_says_so(shared: Client, call: str) -> None:
+    assert shared.error(f"SELECT {call} FROM sys.tables").number == 40515
