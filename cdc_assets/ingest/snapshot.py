@@ -18,6 +18,7 @@ from cdc_assets.engines.database import Database
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import commit_at_or_below, read_clock
+from cdc_assets.ingest.ranges import snapshot_ranges
 from cdc_assets.lake.bronze import snapshot_rows
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import table_id
@@ -28,14 +29,11 @@ from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, ReadRange
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import snapshot_lsn
-from cdc_assets.planning.ranges import integer_ranges
 from cdc_assets.planning.records import event_row
 from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_by_target
 from cdc_assets.sqlserver import queries
-from cdc_assets.sqlserver.catalog import CapturedColumn, captured_columns
+from cdc_assets.sqlserver.catalog import captured_columns
 from cdc_assets.sqlserver.connection import Connection
-
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
 def take_snapshot(
@@ -64,10 +62,12 @@ def take_snapshot(
         )
         faults.reach(FaultPoint.SNAPSHOT_OPENED)
         written = bronze.transaction_version(table.snapshot_app(snapshot.at.lsn)) is not None
-        ranges = _ranges(database, connection, instance, columns, snapshot, table)
+        ranges = snapshot_ranges(connection, instance, columns, database.settings.num_partitions)
     result = AppendResult(committed=False)
     if not written:
-        plan = _plan(table, declared, ranges, instance, snapshot)
+        constants = _constants(database.settings.instance_of(table.key), snapshot.at)
+        read = tuple(ReadRange(text, values, constants) for text, values in ranges)
+        plan = _plan(table, declared, read, instance, snapshot)
         result = database.engine(choice).append(plan)
     faults.reach(FaultPoint.SNAPSHOT_APPENDED)
     with database.connections.lend() as connection:
@@ -163,39 +163,6 @@ def _time_of(connection: Connection, lsn: Lsn, instance: CaptureInstance, poll: 
     mapped = commit_at_or_below(connection, lsn, poll.clock)
     created = poll.clock.to_utc(instance.identity.created_at)
     return Offset(lsn, mapped.commit_ts if mapped else created)
-
-
-def _ranges(
-    database: Database,
-    connection: Connection,
-    instance: CaptureInstance,
-    columns: tuple[CapturedColumn, ...],
-    snapshot: Snapshot,
-    table: TableName,
-) -> tuple[ReadRange, ...]:
-    """Uniform ranges of one integer key; any other key is one range."""
-    names = [column.name for column in columns]
-    constants = _constants(database.settings.instance_of(table.key), snapshot.at)
-    types = {column.name: column.sql_type for column in columns}
-    key = instance.index_columns[0] if len(instance.index_columns) == 1 else None
-    if key is None or types.get(key) not in _INTEGERS:
-        text = queries.read_table(instance.schema, instance.table, names)
-        return (ReadRange(text, constants=constants),)
-    extent = connection.rows(queries.key_extent(instance.schema, instance.table, key))[0]
-    bounds = integer_ranges(extent["low"], extent["high"], database.settings.num_partitions)
-    return tuple(
-        ReadRange(
-            queries.read_table(
-                instance.schema,
-                instance.table,
-                names,
-                queries.integer_range(key, types[key], first=low is None, last=high is None),
-            ),
-            tuple(str(bound) for bound in (low, high) if bound is not None),
-            constants,
-        )
-        for low, high in bounds
-    )
 
 
 def _constants(instance: str, at: Offset) -> tuple[tuple[str, str | None], ...]:

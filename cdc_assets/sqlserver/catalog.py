@@ -14,17 +14,17 @@ from cdc_assets.planning.polls import CaptureInstance
 from cdc_assets.planning.records import Identity
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.connection import Connection
-from cdc_assets.sqlserver.types import delta_type, is_known
+from cdc_assets.sqlserver.types import SqlType, delta_type, is_known
 
 _BRACKETED = re.compile(r"\[((?:[^\]]|\]\])+)\]")
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedColumn:
-    """A captured column: its declared type in Delta, and its type on the server."""
+    """A captured column: as declared in Delta, and its type on the server."""
 
     column: Column
-    sql_type: str
+    type: SqlType
 
     @property
     def name(self) -> str:
@@ -87,6 +87,7 @@ def captured_column(row: Mapping[str, Any], source: Mapping[str, Any] | None) ->
     """
     name, sql_type = str(row["column_name"]), str(row["data_type"]).lower()
     precision, scale = row["numeric_precision"], row["numeric_scale"]
+    length = row["character_maximum_length"]
     if not is_known(sql_type) and source is not None and source["base_type"]:
         sql_type = str(source["base_type"]).lower()
         precision, scale = source["precision"], source["scale"]
@@ -95,8 +96,16 @@ def captured_column(row: Mapping[str, Any], source: Mapping[str, Any] | None) ->
             f"column {name} has the name of one of ours",
             hint="Leave it out: list the other columns under `columns`.",
         )
-    kind = delta_type(sql_type, _int(precision), _int(scale), column=name)
-    return CapturedColumn(Column(name, kind), sql_type)
+    found = SqlType(
+        sql_type,
+        length=_int(length),
+        precision=_int(precision),
+        scale=_int(scale),
+        time_scale=_int(row["datetime_precision"]),
+        collation=source["collation_name"] if source is not None else None,
+    )
+    kind = delta_type(sql_type, found.precision, found.scale, column=name)
+    return CapturedColumn(Column(name, kind), found)
 
 
 def _source_columns(connection: Connection, instance: CaptureInstance) -> dict[str, dict[str, Any]]:

@@ -177,6 +177,9 @@ def read_table(schema: str, table: str, columns: Sequence[str], where: str = "")
     return f"SELECT {names} FROM {source_table(schema, table)}{condition}"
 
 
+SPACE_USED = "EXEC sys.sp_spaceused @objname = ?"
+
+
 def integer_range(key: str, sql_type: str, *, first: bool, last: bool) -> str:
     """The condition of one range of an integer key; a parameter per closed end, in order.
 

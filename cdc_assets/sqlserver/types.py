@@ -7,6 +7,7 @@ are truncated to microseconds, tinyint is unsigned and becomes SMALLINT.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,6 +50,18 @@ _ARROW = {
     "BINARY": pa.binary(),
 }
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class SqlType:
+    """A column's type as the catalog has it; `length` in characters or bytes, -1 for (max)."""
+
+    name: str
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    time_scale: int | None = None
+    collation: str | None = None
 
 
 def is_known(sql_type: str) -> bool:

@@ -1,0 +1,88 @@
+"""The ranges a whole snapshot is read in: several connections, every row exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdc_assets.planning.keysets import Key, range_sizes, ranges_between
+from cdc_assets.planning.polls import CaptureInstance
+from cdc_assets.planning.ranges import integer_ranges
+from cdc_assets.sqlserver import keys as keysets
+from cdc_assets.sqlserver import queries
+from cdc_assets.sqlserver.catalog import CapturedColumn
+from cdc_assets.sqlserver.connection import Connection
+from cdc_assets.sqlserver.keys import KeyColumn, bound_text, key_column
+
+Query = tuple[str, tuple[str, ...]]
+"""A text and its parameters."""
+
+
+def snapshot_ranges(
+    connection: Connection,
+    instance: CaptureInstance,
+    columns: Sequence[CapturedColumn],
+    count: int,
+) -> tuple[Query, ...]:
+    """At most `count` queries that together read the table (seed 0016).
+
+    One integer key: uniform ranges over its MIN..MAX, two seeks. Any other key: bounds found by
+    keyset seeks. A key that is not all captured and selected, or cannot be cut exactly: one query.
+    """
+    table = (instance.schema, instance.table)
+    names = [column.name for column in columns]
+    types = {column.name: column.type for column in columns}
+    whole = ((queries.read_table(*table, names), ()),)
+    if count <= 1 or not instance.index_columns or not set(instance.index_columns) <= set(types):
+        return whole
+    first, *more = instance.index_columns
+    if not more and types[first].name in keysets.INTEGERS:
+        extent = connection.rows(queries.key_extent(*table, first))[0]
+        return tuple(
+            _integer_range(table, names, (first, types[first].name), bounds)
+            for bounds in integer_ranges(extent["low"], extent["high"], count)
+        )
+    last = len(more)
+    found = [
+        key_column(name, types[name], is_last=place == last)
+        for place, name in enumerate(instance.index_columns)
+    ]
+    keys = [key for key in found if key is not None]
+    if len(keys) != len(found):
+        return whole
+    bounds = _bounds(connection, table, keys, count)
+    return tuple(
+        keysets.read_range(table, names, keys, low, high) for low, high in ranges_between(bounds)
+    )
+
+
+def _integer_range(
+    table: tuple[str, str],
+    names: Sequence[str],
+    key: tuple[str, str],
+    bounds: tuple[int | None, int | None],
+) -> Query:
+    low, high = bounds
+    condition = queries.integer_range(*key, first=low is None, last=high is None)
+    text = queries.read_table(*table, names, condition)
+    return text, tuple(str(bound) for bound in bounds if bound is not None)
+
+
+def _bounds(
+    connection: Connection, table: tuple[str, str], keys: Sequence[KeyColumn], count: int
+) -> list[Key]:
+    """The first key of each range but the first; fewer where the count of rows was too high.
+
+    A count too low leaves the rest to the last range: every row is read once either way.
+    """
+    space = connection.rows(queries.SPACE_USED, [queries.source_table(*table)])[0]
+    found: list[Key] = []
+    for rows in range_sizes(int(space["rows"]), count)[:-1]:
+        text, values = keysets.next_bound(table, keys, found[-1] if found else None, rows)
+        row = connection.rows(text, values)
+        if not row:
+            break
+        bound = tuple(bound_text(row[0][key.name]) for key in keys)
+        # Bounds in microseconds may be equal where the keys are not: then they cut nothing.
+        if not found or bound != found[-1]:
+            found.append(bound)
+    return found

@@ -1,0 +1,176 @@
+"""Key ranges of a source table as T-SQL: bounds sought, bound as typed text, read piece by piece.
+
+A bare string parameter is nvarchar and would make the server convert the key column instead of
+seeking it; so every bound is cast to the column's declared type, which is built from the catalog
+and checked before it is put into a text (seed 0016).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+
+from cdc_assets.planning.keysets import Compared, Key, Piece, Term, pieces
+from cdc_assets.sqlserver.queries import quoted, read_table, source_table
+from cdc_assets.sqlserver.types import SqlType
+
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_NARROW = ("char", "varchar")
+_WIDE = ("nchar", "nvarchar")
+_BINARY = ("binary", "varbinary")
+_PLAIN = {
+    *INTEGERS,
+    *("bit", "real", "float", "money", "smallmoney"),
+    *("date", "datetime", "smalldatetime", "uniqueidentifier"),
+}
+_TRUNCATED = ("datetime2", "datetimeoffset")
+"""Bounds come back in microseconds: with seven digits two of them may swap."""
+
+_COLLATION = re.compile(r"\w{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A key column that ranges may be cut on: how a bound's text becomes its type again."""
+
+    name: str
+    declared: str
+    collation: str | None = None
+    is_binary: bool = False
+
+    @property
+    def bound(self) -> str:
+        """A parameter, in the column's type."""
+        if self.is_binary:
+            return f"CONVERT({self.declared}, ?, 1)"
+        if self.collation is not None:
+            # Else the database's code page converts it: a Greek key would become question marks.
+            return f"CAST(? COLLATE {self.collation} AS {self.declared})"
+        return f"CAST(? AS {self.declared})"
+
+
+def key_column(name: str, type_: SqlType, *, is_last: bool) -> KeyColumn | None:
+    """How to cut ranges on a key column; None where that cannot be exact.
+
+    That is so for `time`, for types without a mapping, for text whose collation this login does
+    not see, and for seven digits of a second anywhere but in the last column (seed 0016).
+    """
+    kind = type_.name
+    if kind in _PLAIN:
+        return KeyColumn(name, kind)
+    if kind in ("decimal", "numeric") and type_.precision is not None:
+        return KeyColumn(name, f"{kind}({int(type_.precision)},{int(type_.scale or 0)})")
+    if kind in _TRUNCATED and type_.time_scale is not None:
+        scale = int(type_.time_scale)
+        return KeyColumn(name, f"{kind}({scale})") if is_last or scale < 7 else None
+    if type_.length is None or type_.length < 1:
+        return None
+    declared = f"{kind}({int(type_.length)})"
+    if kind in _BINARY:
+        return KeyColumn(name, declared, is_binary=True)
+    if kind in _WIDE:
+        return KeyColumn(name, declared)
+    if kind in _NARROW and type_.collation and _COLLATION.fullmatch(type_.collation):
+        return KeyColumn(name, declared, type_.collation)
+    return None
+
+
+def bound_text(value: object) -> str | None:
+    """A key value as the driver gave it, as the text that `KeyColumn.bound` takes."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, bytes):
+        return "0x" + value.hex().upper()
+    if isinstance(value, datetime):
+        # A datetime takes no more than three digits of a second.
+        return value.isoformat(
+            timespec="microseconds" if value.microsecond % 1000 else "milliseconds"
+        )
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, (int, float, date)):
+        return repr(value) if isinstance(value, float) else str(value)
+    raise TypeError(f"not a key value: {type(value).__name__}")
+
+
+def read_range(
+    table: tuple[str, str],
+    columns: Sequence[str],
+    keys: Sequence[KeyColumn],
+    lower: Key | None,
+    upper: Key | None,
+) -> tuple[str, tuple[str, ...]]:
+    """The rows of [lower, upper): one SELECT for each piece, and the parameters in order."""
+    texts, parameters = [], []
+    for piece in pieces(lower, upper):
+        condition, values = _condition(keys, piece)
+        texts.append(read_table(*table, columns, condition))
+        parameters.extend(values)
+    return " UNION ALL ".join(texts), tuple(parameters)
+
+
+def next_bound(
+    table: tuple[str, str], keys: Sequence[KeyColumn], lower: Key | None, rows: int
+) -> tuple[str, tuple[str, ...]]:
+    """The key `rows` rows after `lower`: a TOP (rows + 1) for each piece, then their last.
+
+    It has no row where fewer rows are left.
+    """
+    names = ", ".join(quoted(key.name) for key in keys)
+    texts, parameters = [], []
+    for index, piece in enumerate(pieces(lower, None)):
+        condition, values = _condition(keys, piece)
+        where = f" WHERE {condition}" if condition else ""
+        texts.append(
+            f"SELECT {names} FROM (SELECT TOP ({int(rows) + 1}) {names}"
+            f" FROM {source_table(*table)}{where} ORDER BY {names}) AS [__$piece{index}]"
+        )
+        parameters.extend(values)
+    union = " UNION ALL ".join(texts)
+    text = (
+        f"SELECT {names} FROM ({union}) AS [__$pieces] ORDER BY {names}"
+        f" OFFSET {int(rows)} ROWS FETCH NEXT 1 ROWS ONLY"
+    )
+    return text, tuple(parameters)
+
+
+def _condition(keys: Sequence[KeyColumn], piece: Piece) -> tuple[str, list[str]]:
+    terms = [_term(keys, term) for term in piece.terms]
+    if piece.before is not None:
+        terms.append(_before(keys, piece.before, 0))
+    if piece.beyond is not None:
+        terms.append(_term(keys, piece.beyond))
+    parameters = [value for _, values in terms for value in values]
+    return " AND ".join(text for text, _ in terms), parameters
+
+
+def _term(keys: Sequence[KeyColumn], term: Term) -> tuple[str, list[str]]:
+    key = keys[term.place]
+    name = quoted(key.name)
+    if term.value is None:
+        return {
+            Compared.EQUAL: f"{name} IS NULL",
+            Compared.ABOVE: f"{name} IS NOT NULL",
+            Compared.FROM: "1 = 1",
+            Compared.BELOW: "1 = 0",
+        }[term.compared], []
+    text = f"{name} {term.compared} {key.bound}"
+    if term.compared is Compared.BELOW:
+        # The server drops the test where the column is NOT NULL, as in every index CDC takes.
+        text = f"({text} OR {name} IS NULL)"
+    return text, [term.value]
+
+
+def _before(keys: Sequence[KeyColumn], end: Key, place: int) -> tuple[str, list[str]]:
+    """Whole keys below `end`: `a < u OR (a = u AND (b < v OR …))`."""
+    below, values = _term(keys, Term(place, Compared.BELOW, end[place]))
+    if place == len(end) - 1:
+        return below, values
+    same, again = _term(keys, Term(place, Compared.EQUAL, end[place]))
+    rest, more = _before(keys, end, place + 1)
+    return f"({below} OR ({same} AND {rest}))", [*values, *again, *more]
