@@ -59,7 +59,7 @@ def _plan(source: Source, rows: int) -> tuple[ReadRange, tuple[Column, ...]]:
         text=queries.read_changes(INSTANCE, names),
         parameters=queries.closed_range(instance.start_lsn, poll.max.lsn),
         constants=(("_capture_instance", INSTANCE), ("_batch_id", "1")),
-        utc_offset_minutes=poll.clock.utc_offset_minutes,
+        utc_offsets=poll.clock.steps,
         guard=Guard(INSTANCE, instance.start_lsn, instance.start_lsn),
         rows=rows,
     )

@@ -30,6 +30,9 @@ class Event(StrEnum):
     SNAPSHOT_OPEN = "snapshot_open"
     BOOTSTRAP = "bootstrap"
     RESNAPSHOT = "resnapshot"
+    RECOVERING = "recovering"
+    DATA_SKIPPED = "data_skipped"
+    GAP_ACKNOWLEDGED = "gap_acknowledged"
 
 
 COMPLETED_SNAPSHOT = (Event.BOOTSTRAP, Event.RESNAPSHOT)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from cdc_assets.lsn import Lsn
 
+ZONE_PATTERN = r"^[A-Za-z0-9 .+()_-]{1,128}$"
+"""What Windows may call a time zone: `sys.time_zone_info` has nothing else."""
+
 
 @dataclass(frozen=True, slots=True)
 class DatabaseName:
@@ -84,6 +87,14 @@ class TableName:
     def apply_app(self) -> str:
         """Transaction id of silver's MERGEs."""
         return f"{self.key}#apply"
+
+    def lost_app(self, first: Lsn, last: Lsn) -> str:
+        """Transaction id of the event of a loss."""
+        return f"{self.key}#lost.{first}.{last}"
+
+    def acknowledged_app(self, last: Lsn) -> str:
+        """Transaction id of a person's word that a gap is known."""
+        return f"{self.key}#acknowledged.{last}"
 
     def snapshot_app(self, snapshot: Lsn) -> str:
         """Transaction id of a snapshot's rows in bronze."""

@@ -70,11 +70,23 @@ def dev(
 def sync(
     database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
     tables: Annotated[list[str] | None, typer.Argument(help="Tables; all by default.")] = None,
+    resnapshot: Annotated[bool, typer.Option(help="Read the tables anew as a whole.")] = False,
 ) -> None:
     """Bring bronze and silver up to the source once, without Dagster."""
     from cdc_assets.cli.sync import run_sync  # noqa: PLC0415
 
-    raise typer.Exit(run_sync(database, tables or []))
+    raise typer.Exit(run_sync(database, tables or [], resnapshot=resnapshot))
+
+
+@app.command()
+def acknowledge(
+    database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
+    table: Annotated[str, typer.Argument(help="Table with a gap.")],
+) -> None:
+    """Say that a table's lost changes are known: its check `no_gap` turns green."""
+    from cdc_assets.cli.sync import run_acknowledge  # noqa: PLC0415
+
+    raise typer.Exit(run_acknowledge(database, table))
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`cdc-assets sync`: one sync and one apply, without Dagster."""
+"""`cdc-assets sync` and `acknowledge`: one sync and one apply, without Dagster."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from rich.table import Table
 
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import SettingsError
+from cdc_assets.ingest.losses import acknowledge
 from cdc_assets.ingest.sync import sync
 from cdc_assets.settings import load_settings
 from cdc_assets.silver.apply import apply_tables
 
 
-def run_sync(key: str, tables: list[str]) -> int:
+def run_acknowledge(key: str, table: str) -> int:
+    """Record that a table's gap is known, and say which."""
+    row = acknowledge(_database(key, [table]), table)
+    Console().print(
+        f"{key}.{table}: the gap from {row.lost_from_ts} to {row.lost_to_ts} UTC is acknowledged."
+    )
+    return 0
+
+
+def run_sync(key: str, tables: list[str], *, resnapshot: bool = False) -> int:
     """Sync these tables and apply them; exit status 1 when one failed."""
-    settings = load_settings()
-    if key not in settings.databases:
-        raise SettingsError(
-            f"there is no database {key}", hint=f"tables.yaml has: {', '.join(settings.databases)}."
-        )
-    database = Database.of(key, settings.databases[key])
-    unknown = [table for table in tables if table not in database.settings.tables]
-    if unknown:
-        raise SettingsError(
-            f"{key} has no table {unknown[0]}",
-            hint=f"tables.yaml has: {', '.join(database.settings.tables)}.",
-        )
-    report = sync(database, tables or None)
+    database = _database(key, tables)
+    report = sync(database, tables or None, resnapshot=resnapshot)
     shown = Table("table", "work", "rows", "upserted", "deleted", "complete until (UTC)")
     loaded = [o.table for o in report.outcomes.values() if o.error is None]
     applied = apply_tables(database, loaded)
@@ -52,3 +51,20 @@ def run_sync(key: str, tables: list[str]) -> int:
     for error in errors:
         Console(stderr=True, soft_wrap=True).print(str(error), markup=False)
     return 1 if errors else 0
+
+
+def _database(key: str, tables: list[str]) -> Database:
+    """A database of the settings that has these tables."""
+    settings = load_settings()
+    if key not in settings.databases:
+        raise SettingsError(
+            f"there is no database {key}", hint=f"tables.yaml has: {', '.join(settings.databases)}."
+        )
+    database = Database.of(key, settings.databases[key])
+    unknown = [table for table in tables if table not in database.settings.tables]
+    if unknown:
+        raise SettingsError(
+            f"{key} has no table {unknown[0]}",
+            hint=f"tables.yaml has: {', '.join(database.settings.tables)}.",
+        )
+    return database

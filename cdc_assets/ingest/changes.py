@@ -15,6 +15,7 @@ from cdc_assets.contract import Operation, bronze_columns
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CommitConflictError, TableReplacedError
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.clock import latest_commit_ts
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.lake.bronze import change_commits, changes_end
@@ -29,12 +30,12 @@ from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import (
     check_continues,
     check_history,
-    furthest,
     newest_lsn,
     readable_end,
 )
 from cdc_assets.planning.ranges import ROWS_PER_RANGE_MIN, change_ranges
 from cdc_assets.planning.records import ChangeCommit, ChangeCounts, ControlRow
+from cdc_assets.planning.snapshots import Snapshots
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import captured_columns
 from cdc_assets.sqlserver.connection import Connection
@@ -50,7 +51,7 @@ def read_changes(
     instance: CaptureInstance,
     poll: Poll,
     control: ControlRow | None,
-    snapshot: Offset | None = None,
+    snapshots: Snapshots,
 ) -> TableOutcome:
     """Append the changes in (position, max_lsn of the poll] to bronze, once.
 
@@ -61,12 +62,8 @@ def read_changes(
     bronze = existing_bronze(database, table, control)
     identity = control.identity if control else None
     for _ in range(REPLANS_MAX):
-        position = furthest(
-            [
-                control.end if control else None,
-                changes_end(bronze, table.changes_app),
-                snapshot,
-            ]
+        position = snapshots.position(
+            [control.end if control else None, changes_end(bronze, table.changes_app)]
         )
         if position is None:
             raise TableReplacedError(
@@ -154,6 +151,7 @@ def _append(
         wanted = database.settings.tables[table.key].columns
         columns = captured_columns(connection, instance, wanted)
         pieces = _split(connection, instance, first, end.lsn, counts, database)
+        end, floors = _times(connection, poll, position, end, pieces)
     batch_id = (bronze.transaction_version(table.changes_app) or 0) + 1
     commit = ChangeCommit(
         table.changes_app, batch_id, table.bronze, position, end, counts, str(choice)
@@ -172,17 +170,35 @@ def _append(
                         ("_capture_instance", instance.name),
                         ("_batch_id", str(batch_id)),
                     ),
-                    utc_offset_minutes=poll.clock.utc_offset_minutes,
-                    commit_ts_floor=position.commit_ts,
+                    utc_offsets=poll.clock.steps,
+                    commit_ts_floor=floor,
                     guard=guard,
                     rows=rows,
                 )
-                for low, high, rows in pieces
+                for (low, high, rows), floor in zip(pieces, floors, strict=True)
             ),
             tag=CommitTag(commit.app_id, batch_id, commit.to_json()),
         )
     )
     return commit, result
+
+
+def _times(
+    connection: Connection,
+    poll: Poll,
+    position: Offset,
+    end: Offset,
+    pieces: Sequence[tuple[Lsn, Lsn, int]],
+) -> tuple[Offset, list[datetime]]:
+    """The end with the latest commit time up to it, and each piece's floor: what lies before it.
+
+    A clock may have been set back in between; times never go backwards along the log.
+    """
+    latest, floors = position.commit_ts, []
+    for low, high, _ in pieces:
+        floors.append(latest)
+        latest = max(latest, latest_commit_ts(connection, poll.clock, low, high) or latest)
+    return end.no_earlier_than(latest), floors
 
 
 def _counted(
@@ -195,8 +211,9 @@ def _counted(
     def count(operation: Operation) -> int:
         return sum(row["row_count"] for row in rows if row["operation"] == operation)
 
-    def utc(row: Mapping[str, Any], column: str) -> datetime:
-        return max(poll.clock.to_utc(row[column]), position.commit_ts)
+    def utc(row: Mapping[str, Any], end: str) -> datetime:
+        local, lsn = row[f"{end}_commit_ts"], Lsn.parse(row[f"{end}_lsn"])
+        return max(poll.clock.to_utc(local, lsn), position.commit_ts)
 
     return ChangeCounts(
         rows=sum(row["row_count"] for row in rows),
@@ -205,8 +222,8 @@ def _counted(
         updates=count(Operation.AFTER),
         min_lsn=Lsn.parse(min(row["min_lsn"] for row in rows)),
         max_lsn=Lsn.parse(max(row["max_lsn"] for row in rows)),
-        min_commit_ts=min(utc(row, "min_commit_ts") for row in rows),
-        max_commit_ts=max(utc(row, "max_commit_ts") for row in rows),
+        min_commit_ts=min(utc(row, "min") for row in rows),
+        max_commit_ts=max(utc(row, "max") for row in rows),
     )
 
 

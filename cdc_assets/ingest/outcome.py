@@ -9,6 +9,7 @@ from enum import StrEnum
 from cdc_assets.errors import CdcError
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.planning.advancing import BronzeProgress
+from cdc_assets.planning.losses import Gap
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import ChangeCounts
 
@@ -19,6 +20,7 @@ class Work(StrEnum):
     SNAPSHOT = "snapshot"
     CHANGES = "changes"
     QUIET = "quiet"
+    SKIPPED = "skipped"
     FAILED = "failed"
 
 
@@ -27,6 +29,7 @@ class TableOutcome:
     """One table's part of a sync: what was written, and what is still to be recorded.
 
     `silver_lost` says that silver is missing or another table: its row has no position any more.
+    `gap` is the newest loss of changes that nobody has acknowledged.
     """
 
     table: str
@@ -43,4 +46,5 @@ class TableOutcome:
     facts: tuple[FactsEntry, ...] = ()
     progress: BronzeProgress | None = None
     silver_lost: bool = False
+    gap: Gap | None = None
     error: CdcError | None = None

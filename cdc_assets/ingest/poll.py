@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, TypeVar
 
+from cdc_assets.ingest.clock import read_clock
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.offsets import Offset
-from cdc_assets.planning.polls import CaptureInstance, Poll, ServerClock
+from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import capture_instances
 from cdc_assets.sqlserver.connection import Connection
@@ -25,17 +25,19 @@ def poll_database(
     connection: Connection,
     instances: Mapping[str, CaptureInstance],
     positions: Mapping[str, Lsn],
+    zone: str | None = None,
 ) -> Poll:
     """Look at a database once.
 
     `positions` are by capture instance; an instance without one is not asked for rows.
-    `instances` are those listed before, so that nothing unlisted is named.
+    `instances` are those listed before, so that nothing unlisted is named. `zone` is the
+    settings' name of the server's time zone.
     """
     started = time.monotonic()
     newest = read_max_lsn(connection)
     rtt_ms = (time.monotonic() - started) * 1000
-    clock = read_clock(connection)
-    end = None if newest is None else commit_at_or_below(connection, newest, clock)
+    first = min(positions.values(), default=newest) or Lsn.of_int(0)
+    clock, end = read_clock(connection, zone, first, newest)
     has_rows = {} if newest is None else _has_rows(connection, positions, newest)
     watermarks = _watermarks(connection, instances)
     return Poll(
@@ -51,21 +53,6 @@ def poll_database(
 def read_max_lsn(connection: Connection) -> Lsn | None:
     """The newest LSN that capture has processed; None where it never ran."""
     return Lsn.parse_optional(connection.rows(queries.MAX_LSN)[0]["max_lsn"])
-
-
-def read_clock(connection: Connection) -> ServerClock:
-    """The server's clock."""
-    row = connection.rows(queries.SERVER_CLOCK)[0]
-    # Seven digits of a second; Python reads six.
-    return ServerClock(datetime.fromisoformat(row["utc_now"][:26]), row["utc_offset_minutes"])
-
-
-def commit_at_or_below(connection: Connection, lsn: Lsn, clock: ServerClock) -> Offset | None:
-    """The newest commit the log maps at or below an LSN, its time in UTC."""
-    rows = connection.rows(queries.COMMIT_AT_OR_BELOW, [str(lsn)])
-    if not rows:
-        return None
-    return Offset(Lsn.parse(rows[0]["lsn"]), clock.to_utc(rows[0]["commit_ts"]))
 
 
 def _has_rows(connection: Connection, positions: Mapping[str, Lsn], newest: Lsn) -> dict[str, bool]:

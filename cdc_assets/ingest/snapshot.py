@@ -7,7 +7,9 @@ read again as a change. The overlap only repeats, and nothing can be missed (see
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
+from datetime import datetime
 
 from deltalake import DeltaTable
 
@@ -15,9 +17,11 @@ from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Column, Event, Operation, bronze_columns
 from cdc_assets.engines.database import Database
+from cdc_assets.errors import CaptureNotReadyError
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.clock import commit_at_or_below, read_utc_now
 from cdc_assets.ingest.outcome import TableOutcome, Work
-from cdc_assets.ingest.poll import commit_at_or_below, read_clock
+from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.ingest.ranges import snapshot_ranges
 from cdc_assets.lake.bronze import snapshot_rows
 from cdc_assets.lake.facts import FactsEntry
@@ -35,6 +39,12 @@ from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import captured_columns
 from cdc_assets.sqlserver.connection import Connection
 
+NEXT_LSN_SECONDS_MAX = 360.0
+"""How long a snapshot waits for an LSN above the last one's; idle entries come every 305 s."""
+
+NEXT_LSN_POLL_SECONDS = 2.0
+"""How often it looks meanwhile."""
+
 
 def take_snapshot(
     database: Database,
@@ -42,11 +52,12 @@ def take_snapshot(
     instance: CaptureInstance,
     poll: Poll,
     snapshots: Snapshots,
+    lost_from: datetime | None = None,
 ) -> TableOutcome:
     """Open a snapshot, or go on with the open one, until its completion is recorded.
 
-    A rerun after a crash finds what is there: rows in bronze are never read again, and it never
-    gives a newer LSN than the rows it wrote.
+    `lost_from` is where the gap begins that it closes. A rerun after a crash finds what is there:
+    rows in bronze are never read again, and it never gives a newer LSN than the rows it wrote.
     """
     started_at = utc_now()
     choice = database.choose(table.key)
@@ -57,9 +68,10 @@ def take_snapshot(
         columns = captured_columns(connection, instance, wanted)
         declared = bronze_columns(tuple(c.column for c in columns))
         bronze = database.lake.ensure_bronze(table, declared)
-        snapshot = _usable_open(bronze, table, instance, poll, snapshots) or _open(
-            database, table, connection, instance, poll, snapshots
-        )
+        snapshot = _usable_open(bronze, table, instance, poll, snapshots)
+        if snapshot is None:
+            planned = _planned(connection, table, instance, poll, snapshots, lost_from)
+            snapshot = _open(database, table, instance, snapshots, planned)
         faults.reach(FaultPoint.SNAPSHOT_OPENED)
         written = bronze.transaction_version(table.snapshot_app(snapshot.at.lsn)) is not None
         ranges = snapshot_ranges(connection, instance, columns, database.settings.num_partitions)
@@ -71,7 +83,7 @@ def take_snapshot(
         result = database.engine(choice).append(plan)
     faults.reach(FaultPoint.SNAPSHOT_APPENDED)
     with database.connections.lend() as connection:
-        high_mark = read_clock(connection).utc_now
+        high_mark = read_utc_now(connection)
     bronze.update_incremental()
     rows = result.rows if result.committed else snapshot_rows(bronze, snapshot.at.lsn)
     _complete(database, table, replace(snapshot, high_mark=high_mark), rows, str(choice))
@@ -93,7 +105,9 @@ def take_snapshot(
             identity=instance.identity,
             granularity=database.settings.finality_of(table.key).granularity,
             table_id=table_id(bronze),
-        ),
+        )
+        if snapshot.moves_position
+        else None,
     )
 
 
@@ -113,13 +127,51 @@ def _usable_open(
     return opened if written or opened.at.lsn.next() >= watermark else None
 
 
-def _open(
-    database: Database,
-    table: TableName,
+def _planned(
     connection: Connection,
+    table: TableName,
     instance: CaptureInstance,
     poll: Poll,
     known: Snapshots,
+    lost_from: datetime | None,
+) -> Snapshot:
+    """A new snapshot: of the table's first kind, or a further one, at an LSN of its own."""
+    newest = known.newest
+    at = _time_of(connection, snapshot_lsn(poll, instance), instance, poll)
+    if newest is not None and at.lsn <= newest.at.lsn:
+        at = _await_above(connection, newest.at.lsn, poll, table)
+    if known.complete is None:
+        return Snapshot(at, instance.index_columns)
+    return Snapshot(at, instance.index_columns, kind=Event.RESNAPSHOT, lost_from=lost_from)
+
+
+def _await_above(connection: Connection, earlier: Lsn, poll: Poll, table: TableName) -> Offset:
+    """The next LSN that capture gives: with an earlier one the rows would pass for those.
+
+    Raises `CaptureNotReadyError` where none comes: an idle database maps one every five minutes.
+    """
+    deadline = time.monotonic() + NEXT_LSN_SECONDS_MAX
+    while True:
+        newest = read_max_lsn(connection)
+        if newest is not None and newest > earlier:
+            found = commit_at_or_below(connection, newest, poll.clock)
+            if found is not None:
+                return Offset(newest, found.commit_ts)
+        if time.monotonic() >= deadline:
+            raise CaptureNotReadyError(
+                f"no commit since the snapshot at {earlier} was captured",
+                where=str(table),
+                hint="Is the capture job running? Write to any captured table, or run again.",
+            )
+        time.sleep(NEXT_LSN_POLL_SECONDS)
+
+
+def _open(
+    database: Database,
+    table: TableName,
+    instance: CaptureInstance,
+    known: Snapshots,
+    planned: Snapshot,
 ) -> Snapshot:
     """Record a new snapshot's LSN before anything is read; of two openers the first one wins."""
     facts = database.lake.facts
@@ -127,18 +179,18 @@ def _open(
     version = (facts.version_of(table.open_app) or 0) + 1
     if (other := _newest(database, table)) != known.newest and other is not None:
         return other
-    lsn = snapshot_lsn(poll, instance)
-    snapshot = Snapshot(_time_of(connection, lsn, instance, poll), instance.index_columns)
     row = event_row(
         Event.SNAPSHOT_OPEN,
         table.bronze,
-        snapshot.at,
+        planned.at,
         written_at=utc_now(),
-        detail=_open_detail(snapshot, instance),
+        detail=_open_detail(planned, instance),
+        lost_from_ts=planned.lost_from,
+        lost_to_ts=planned.at.commit_ts if planned.lost_from else None,
     )
     if facts.append([FactsEntry((row,), table.open_app, version)]):
-        return snapshot
-    return _newest(database, table) or snapshot
+        return planned
+    return _newest(database, table) or planned
 
 
 def _newest(database: Database, table: TableName) -> Snapshot | None:
@@ -148,12 +200,12 @@ def _newest(database: Database, table: TableName) -> Snapshot | None:
 def _open_detail(snapshot: Snapshot, instance: CaptureInstance) -> dict[str, object]:
     return {
         "mode": "full",
-        "kind": Event.BOOTSTRAP,
+        "kind": snapshot.kind,
         "keys": list(snapshot.keys),
         "identity": instance.identity.to_dict(),
         "generation": 0,
-        "lost_from_ts": None,
-        "lost_to_ts": None,
+        "lost_from_ts": snapshot.lost_from.isoformat() if snapshot.lost_from else None,
+        "lost_to_ts": snapshot.at.commit_ts.isoformat() if snapshot.lost_from else None,
     }
 
 
@@ -161,7 +213,7 @@ def _time_of(connection: Connection, lsn: Lsn, instance: CaptureInstance, poll: 
     if poll.max is not None and poll.max.lsn == lsn:
         return poll.max
     mapped = commit_at_or_below(connection, lsn, poll.clock)
-    created = poll.clock.to_utc(instance.identity.created_at)
+    created = poll.clock.to_utc(instance.identity.created_at, lsn)
     return Offset(lsn, mapped.commit_ts if mapped else created)
 
 
@@ -197,10 +249,12 @@ def _complete(
 ) -> None:
     high_mark = snapshot.high_mark.isoformat() if snapshot.high_mark else None
     row = event_row(
-        Event.BOOTSTRAP,
+        snapshot.kind,
         table.bronze,
         snapshot.at,
         rows=rows,
+        lost_from_ts=snapshot.lost_from,
+        lost_to_ts=snapshot.at.commit_ts if snapshot.lost_from else None,
         written_at=utc_now(),
         engine=engine,
         detail={"high_mark": high_mark, "keys": list(snapshot.keys)},

@@ -6,54 +6,30 @@ One table's failure fails that table alone; what the others wrote is recorded al
 from __future__ import annotations
 
 import functools
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import (
-    CaptureInstanceUnknownError,
-    CdcError,
-    DataLossError,
-    TableReplacedError,
-    expected,
-)
+from cdc_assets.errors import CdcError
 from cdc_assets.faults import FaultPoint
-from cdc_assets.ingest.changes import existing_bronze, read_changes
+from cdc_assets.ingest.advance import Known, advance
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import poll_database
-from cdc_assets.ingest.snapshot import take_snapshot
 from cdc_assets.lake.bronze import changes_end
-from cdc_assets.lake.facts import FactsEntry
-from cdc_assets.lake.tables import table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
-from cdc_assets.planning.advancing import BronzeProgress, advance_bronze, follow_bronze
+from cdc_assets.planning.advancing import advance_bronze, follow_bronze
+from cdc_assets.planning.losses import Gap, open_gaps
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll, find_instance
-from cdc_assets.planning.positions import (
-    check_continues,
-    check_history,
-    furthest,
-    newest_lsn,
-    readable_end,
-)
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.sqlserver.catalog import capture_instances
 from cdc_assets.sqlserver.connection import with_retries
 from cdc_assets.sqlserver.grants import missing_grant
-
-_log = logging.getLogger(__name__)
-
-NewestRows = Callable[[], Mapping[str, FactsRow]]
-
-QUIET_ROW_EVERY = timedelta(minutes=5)
-"""A quiet table writes a row this often: silence then means that the sync has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +49,11 @@ class SyncReport:
                 "capture has never run (max_lsn is NULL): changes wait."
                 " Is SQL Server Agent running, and the capture job started?"
             )
+        if self.poll.clock.zone is None:
+            return (
+                "the server does not name its time zone (it does since 2022): commit times are"
+                " exact only without daylight saving. Set `source_time_zone`."
+            )
         return None
 
     @property
@@ -81,46 +62,66 @@ class SyncReport:
         return tuple(o for o in self.outcomes.values() if o.error is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What the lake says of one table before the poll."""
-
-    name: TableName
-    control: ControlRow | None
-    snapshots: Snapshots
-    silver_id: str | None
-    position: Offset | None = None
-    error: CdcError | None = None
-
-
-def sync(database: Database, tables: Sequence[str] | None = None) -> SyncReport:
+def sync(
+    database: Database, tables: Sequence[str] | None = None, *, resnapshot: bool = False
+) -> SyncReport:
     """Bring these tables (all of the settings' by default) up to the source's max_lsn.
 
-    Raises the errors of the connection; a table's own error is in its outcome.
+    With `resnapshot` they are read anew as a whole; their changes go on where they were. Raises
+    the errors of the connection; a table's own error is in its outcome.
     """
-    known = _known(database, tables or tuple(database.settings.tables))
+    known = _known(database, tables or tuple(database.settings.tables), resnapshot)
     # Asked for by quiet tables alone, and then once for all of them.
     newest_rows = functools.cache(database.lake.facts.newest_rows)
     try:
         poll = with_retries(lambda: _poll(database, known))
         with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
-            outcomes = list(pool.map(lambda k: _advance(database, k, poll, newest_rows), known))
+            outcomes = list(pool.map(lambda k: advance(database, k, poll, newest_rows), known))
     finally:
         database.connections.close()
-    control = _record(database, poll, outcomes, known)
-    return SyncReport(poll, {outcome.table: outcome for outcome in outcomes}, control)
+    events = None
+    if any(outcome.work in (Work.SNAPSHOT, Work.SKIPPED) for outcome in outcomes):
+        events = database.lake.facts.events()
+    control = _record(database, poll, outcomes, _snapshots(known, events))
+    gaps = _gaps(known, events)
+    return SyncReport(poll, {o.table: replace(o, gap=gaps.get(o.table)) for o in outcomes}, control)
 
 
-def _known(database: Database, tables: Sequence[str]) -> list[_Known]:
+def _snapshots(
+    known: Sequence[Known], events: Sequence[FactsRow] | None
+) -> Mapping[str, Snapshots]:
+    """Every table's snapshots, of the events as they are now where the sync wrote some."""
+    if events is not None:
+        return snapshots_by_target(events)
+    return {one.name.bronze: one.snapshots for one in known}
+
+
+def _gaps(known: Sequence[Known], events: Sequence[FactsRow] | None) -> Mapping[str, Gap]:
+    """Every table's open gap, by its key."""
+    if events is None:
+        return {one.name.key: one.gap for one in known if one.gap is not None}
+    found = open_gaps(events)
+    return {k.name.key: found[k.name.bronze] for k in known if k.name.bronze in found}
+
+
+def _known(database: Database, tables: Sequence[str], resnapshot: bool) -> list[Known]:
     control = database.lake.control.read()
-    snapshots = snapshots_by_target(database.lake.facts.events())
+    events = database.lake.facts.events()
+    snapshots, gaps = snapshots_by_target(events), open_gaps(events)
     known = []
     for key in tables:
         name = database.table(key)
         own = control.get(name.bronze)
         taken = snapshots[name.bronze]
         silver = control.get(name.silver)
-        one = _Known(name, own, taken, silver_id=silver.table_id if silver else None)
+        one = Known(
+            name,
+            own,
+            taken,
+            silver_id=silver.table_id if silver else None,
+            gap=gaps.get(name.bronze),
+            resnapshot=resnapshot,
+        )
         try:
             known.append(replace(one, position=_position(database, name, own, taken)))
         except CdcError as error:
@@ -128,7 +129,7 @@ def _known(database: Database, tables: Sequence[str]) -> list[_Known]:
     return known
 
 
-def _poll(database: Database, known: Sequence[_Known]) -> Poll:
+def _poll(database: Database, known: Sequence[Known]) -> Poll:
     with database.connections.lend() as connection:
         found = _instances(database, known, capture_instances(connection))
         if not found:
@@ -137,7 +138,8 @@ def _poll(database: Database, known: Sequence[_Known]) -> Poll:
             if denied is not None:
                 raise denied
         positions = _positions(known, found)
-        return poll_database(connection, {i.name: i for i in found.values()}, positions)
+        zone = database.settings.source_time_zone
+        return poll_database(connection, {i.name: i for i in found.values()}, positions, zone)
 
 
 def _position(
@@ -145,16 +147,15 @@ def _position(
 ) -> Offset | None:
     """Where the poll starts from; without a control row, what bronze and S say."""
     if control is not None and control.end is not None:
-        return control.end
+        return snapshots.position([control.end])
     if snapshots.complete is None:
         return None
     bronze = database.lake.bronze(name)
-    written = changes_end(bronze, name.changes_app) if bronze else None
-    return furthest([snapshots.complete.at, written])
+    return snapshots.position([changes_end(bronze, name.changes_app) if bronze else None])
 
 
 def _instances(
-    database: Database, known: Sequence[_Known], listed: Mapping[str, CaptureInstance]
+    database: Database, known: Sequence[Known], listed: Mapping[str, CaptureInstance]
 ) -> dict[str, CaptureInstance]:
     """Each table's capture instance, as far as the login sees it; who lacks one fails later."""
     found = {}
@@ -167,7 +168,7 @@ def _instances(
     return found
 
 
-def _positions(known: Sequence[_Known], found: Mapping[str, CaptureInstance]) -> dict[str, Lsn]:
+def _positions(known: Sequence[Known], found: Mapping[str, CaptureInstance]) -> dict[str, Lsn]:
     """The position to ask each instance from: the smallest of the tables that share it."""
     positions: dict[str, Lsn] = {}
     for table in known:
@@ -177,110 +178,11 @@ def _positions(known: Sequence[_Known], found: Mapping[str, CaptureInstance]) ->
     return positions
 
 
-def _advance(
-    database: Database, known: _Known, poll: Poll, newest_rows: NewestRows
-) -> TableOutcome:
-    """One table's share; its own error, foreseen or not, becomes its outcome.
-
-    All of it may be done again: what is committed is found, so a dropped connection costs a retry.
-    """
-    try:
-        return with_retries(lambda: _work(database, known, poll, newest_rows))
-    except Exception as error:  # noqa: BLE001 - one table's failure fails that table alone
-        if not isinstance(error, CdcError):
-            _log.exception("%s failed", known.name)
-        ours = expected(error)
-        ours.where = str(known.name)
-        return TableOutcome(known.name.key, Work.FAILED, error=ours)
-
-
-def _work(database: Database, known: _Known, poll: Poll, newest_rows: NewestRows) -> TableOutcome:
-    table, complete = known.name, known.snapshots.complete
-    if known.error is not None:
-        raise known.error
-    instance = _instance(database, table, poll)
-    if complete is None and known.position is not None:
-        raise TableReplacedError(
-            "control knows its position, and the facts know no snapshot of it",
-            where=str(table),
-            hint=f"Restore {database.name.facts_uri}, or start the table anew.",
-        )
-    if complete is None or known.position is None:
-        return take_snapshot(database, table, instance, poll, known.snapshots)
-    # Not asked is not quiet: an instance that the first look did not list is read.
-    if known.control is not None and not poll.has_rows.get(instance.name, True):
-        try:
-            return _quiet(database, known, instance, poll, newest_rows().get(table.bronze))
-        except DataLossError:
-            # Bronze may be ahead of control, after a crash: it says whether this is a loss.
-            pass
-    return read_changes(database, table, instance, poll, known.control, complete.at)
-
-
-def _instance(database: Database, table: TableName, poll: Poll) -> CaptureInstance:
-    """The table's instance as the poll saw it, or which grant keeps the login from seeing it."""
-    wanted = database.settings.instance_of(table.key)
-    try:
-        return find_instance(poll.instances, wanted, where=str(table))
-    except CaptureInstanceUnknownError as error:
-        with database.connections.lend() as connection:
-            raise missing_grant(connection, wanted) or error from None
-
-
-def _quiet(
-    database: Database,
-    known: _Known,
-    instance: CaptureInstance,
-    poll: Poll,
-    last_row: FactsRow | None,
-) -> TableOutcome:
-    """Nothing to read: the position moves to what the poll saw, after the same loss test.
-
-    Now and then a row says so in the facts; then both tables are looked at, too.
-    """
-    table, position, control = known.name, known.position, known.control
-    assert position is not None and control is not None  # noqa: S101 - the caller asked
-    check_history(position, newest_lsn(poll, instance), where=str(table))
-    check_continues(position, control.identity, instance, poll, where=str(table))
-    outcome = TableOutcome(
-        table=table.key,
-        work=Work.QUIET,
-        start=position,
-        end=readable_end(poll, position),
-        started_at=utc_now(),
-        progress=BronzeProgress(
-            table_name=table.bronze,
-            end=readable_end(poll, position),
-            identity=instance.identity,
-            granularity=database.settings.finality_of(table.key).granularity,
-        ),
-    )
-    last = last_row.written_at if last_row else None
-    if last is not None and utc_now() - last < QUIET_ROW_EVERY:
-        return outcome
-    existing_bronze(database, table, control)
-    silver = database.lake.silver(table)
-    lost = known.silver_id is not None and (silver is None or table_id(silver) != known.silver_id)
-    return replace(outcome, facts=(_quiet_row(table, outcome),), silver_lost=lost)
-
-
-def _quiet_row(table: TableName, outcome: TableOutcome) -> FactsEntry:
-    end = outcome.end
-    row = FactsRow(
-        app_id=table.changes_app,
-        target=table.bronze,
-        rows=0,
-        deletes=0,
-        inserts=0,
-        updates=0,
-        end_lsn=str(end.lsn) if end else None,
-        end_commit_ts=end.commit_ts if end else None,
-    )
-    return FactsEntry((row,))
-
-
 def _record(
-    database: Database, poll: Poll, outcomes: Sequence[TableOutcome], known: Sequence[_Known]
+    database: Database,
+    poll: Poll,
+    outcomes: Sequence[TableOutcome],
+    snapshots: Mapping[str, Snapshots],
 ) -> dict[str, ControlRow]:
     """Facts first, then the verdicts: one commit each. Gives the control rows written."""
     entries = [
@@ -290,9 +192,6 @@ def _record(
     ]
     database.lake.facts.append(entries)
     faults.reach(FaultPoint.FACTS_WRITTEN)
-    snapshots: Mapping[str, Snapshots] = {k.name.bronze: k.snapshots for k in known}
-    if any(outcome.work is Work.SNAPSHOT for outcome in outcomes):
-        snapshots = snapshots_by_target(database.lake.facts.events())
     return database.lake.control.merge(
         lambda rows: list(_control_rows(database, rows, outcomes, snapshots))
     )

@@ -102,14 +102,16 @@ def _no_gap(key: dg.AssetKey, outcome: "TableOutcome") -> dg.AssetCheckResult:
     told = "Every change since the snapshot was read."
     if error is not None:
         told = str(error) if isinstance(error, DataLossError) else f"Not known: {error}"
-    lost = isinstance(error, DataLossError)
+    elif outcome.gap is not None:
+        told = f"{outcome.gap} To turn this green: cdc-assets acknowledge, with database and table."
+    lost = isinstance(error, DataLossError) or (error is None and outcome.gap is not None)
     return dg.AssetCheckResult(
         asset_key=key,
         check_name=NO_GAP,
-        passed=error is None,
+        passed=error is None and outcome.gap is None,
         severity=dg.AssetCheckSeverity.ERROR if lost else dg.AssetCheckSeverity.WARN,
         description=told,
-        metadata={"cdc/code": error.code if error else NO_GAP},
+        metadata={"cdc/code": error.code if error else "data_loss" if lost else NO_GAP},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -34,3 +35,9 @@ class Offset:
     def no_earlier_than(self, floor: datetime) -> Offset:
         """The same LSN with a commit time that never goes back: clocks step, verdicts do not."""
         return self if self.commit_ts >= floor else Offset(self.lsn, floor)
+
+
+def furthest(candidates: Iterable[Offset | None]) -> Offset | None:
+    """The offset with the largest LSN; None without any."""
+    known = [offset for offset in candidates if offset is not None]
+    return max(known, key=lambda offset: (offset.lsn, offset.commit_ts), default=None)

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from cdc_assets.contract import Column
 from cdc_assets.lsn import Lsn
+from cdc_assets.planning.clocks import OffsetStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,15 @@ class ReadRange:
 
     The SELECT names its columns as bronze does. `constants` are columns the server is not asked
     for, as text in the column's type; a column in neither is NULL. `commit_ts` columns come on
-    the server's local clock: `utc_offset_minutes` is subtracted, and `commit_ts_floor` (naive,
-    UTC) is the least a row may carry, so that none comes before a verdict already given.
+    the server's local clock: `utc_offsets` says from which LSN on how many minutes it is ahead of
+    UTC, and `commit_ts_floor` (naive, UTC) is the least a row may carry, so that none comes
+    before a verdict already given.
     """
 
     text: str
     parameters: tuple[str, ...] = ()
     constants: tuple[tuple[str, str | None], ...] = ()
-    utc_offset_minutes: int = 0
+    utc_offsets: tuple[OffsetStep, ...] = ()
     commit_ts_floor: datetime | None = None
     guard: Guard | None = None
     rows: int | None = None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 
 from cdc_assets.errors import CaptureInstanceUnknownError, CaptureNotReadyError
 from cdc_assets.lsn import Lsn
+from cdc_assets.planning.clocks import ServerClock
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import Identity
 
@@ -36,18 +36,6 @@ class CaptureInstance:
                 hint="It was created just now, or not all of it: run again in a minute.",
             )
         return self.start
-
-
-@dataclass(frozen=True, slots=True)
-class ServerClock:
-    """The server's clock: now in UTC, and how far its local time is ahead of that."""
-
-    utc_now: datetime
-    utc_offset_minutes: int
-
-    def to_utc(self, local: datetime) -> datetime:
-        """A local time of the server's in UTC."""
-        return local - timedelta(minutes=self.utc_offset_minutes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,11 @@ recorded before the read and the changes start at it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from cdc_assets.errors import DataLossError, HistoryChangedError
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import Identity
-
-
-def furthest(candidates: Iterable[Offset | None]) -> Offset | None:
-    """The position among what control, bronze and the snapshots say: the largest LSN."""
-    known = [offset for offset in candidates if offset is not None]
-    return max(known, key=lambda offset: (offset.lsn, offset.commit_ts), default=None)
 
 
 def snapshot_lsn(poll: Poll, instance: CaptureInstance) -> Lsn:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from cdc_assets.contract import COMPLETED_SNAPSHOT, Event
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.offsets import Offset, furthest
 from cdc_assets.planning.records import FactsRow
 
 
@@ -18,25 +18,45 @@ class Snapshot:
     """A snapshot as its event tells it.
 
     `keys` is the unique index at the open; `high_mark` (UTC) the server's clock after the last
-    read, known once complete: the read may hold commits up to then.
+    read, known once complete: the read may hold commits up to then. `lost_from` is where the gap
+    begins that it closes, if it was taken for a loss.
     """
 
     at: Offset
     keys: tuple[str, ...]
     high_mark: datetime | None = None
+    kind: Event = Event.BOOTSTRAP
+    lost_from: datetime | None = None
+
+    @property
+    def moves_position(self) -> bool:
+        """Whether the changes go on at it: a re-snapshot without a loss only repeats."""
+        return self.kind is Event.BOOTSTRAP or self.lost_from is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshots:
-    """The newest complete snapshot, and the one that is open above it."""
+    """The newest complete snapshot, and the one that is open above it.
+
+    `bootstrap` and `after_loss` are the newest complete ones of their kind: positions start there.
+    """
 
     complete: Snapshot | None = None
     open: Snapshot | None = None
+    bootstrap: Offset | None = None
+    after_loss: Offset | None = None
 
     @property
     def newest(self) -> Snapshot | None:
         """The one in progress, else the last finished."""
         return self.open or self.complete
+
+    def position(self, known: Iterable[Offset | None]) -> Offset | None:
+        """How far a table was read, by what is known of it and by its snapshots.
+
+        A bootstrap counts where nothing else is known, a snapshot taken for a loss always.
+        """
+        return furthest([*known, self.after_loss]) or self.bootstrap
 
 
 def snapshots_by_target(events: Iterable[FactsRow]) -> Mapping[str, Snapshots]:
@@ -53,6 +73,8 @@ def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
     """A table's snapshots from its events, in any order."""
     complete: Snapshot | None = None
     opened: Snapshot | None = None
+    bootstrap: Offset | None = None
+    after_loss: Offset | None = None
     for row in events:
         snapshot = _snapshot(row)
         if snapshot is None:
@@ -61,9 +83,13 @@ def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
             opened = _newer(opened, snapshot)
         else:
             complete = _newer(complete, snapshot)
+            if snapshot.lost_from is not None:
+                after_loss = furthest([after_loss, snapshot.at])
+            elif snapshot.kind is Event.BOOTSTRAP:
+                bootstrap = furthest([bootstrap, snapshot.at])
     if opened is not None and complete is not None and opened.at.lsn <= complete.at.lsn:
         opened = None
-    return Snapshots(complete, opened)
+    return Snapshots(complete, opened, bootstrap, after_loss)
 
 
 def _snapshot(row: FactsRow) -> Snapshot | None:
@@ -73,9 +99,12 @@ def _snapshot(row: FactsRow) -> Snapshot | None:
         return None
     detail = row.payload
     high_mark = detail.get("high_mark")
+    is_open = row.event == Event.SNAPSHOT_OPEN
     return Snapshot(
         at=Offset(Lsn.parse(row.max_lsn), row.max_commit_ts),
         keys=tuple(detail.get("keys", ())),
+        kind=Event(detail.get("kind", Event.BOOTSTRAP) if is_open else row.event),
+        lost_from=row.lost_from_ts,
         high_mark=datetime.fromisoformat(high_mark) if high_mark else None,
     )
 

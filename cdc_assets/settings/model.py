@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from cdc_assets.names import ZONE_PATTERN
+
 KEY_PATTERN = r"^[A-Za-z0-9_]{1,100}$"
 """Keys become paths, asset keys and transaction ids; all of those allow these letters."""
 
@@ -32,6 +34,7 @@ def _owner(value: str) -> str:
     raise ValueError("an owner is an e-mail address or team:name")
 
 
+Zone = Annotated[str, Field(pattern=ZONE_PATTERN)]
 Owner = Annotated[str, AfterValidator(_owner)]
 
 
@@ -41,6 +44,14 @@ class EngineName(StrEnum):
     AUTO = "auto"
     ARROW = "arrow"
     SPARK = "spark"
+
+
+class DataLossPolicy(StrEnum):
+    """What a loss of changes leads to."""
+
+    FAIL = "fail"
+    RESNAPSHOT = "resnapshot"
+    SKIP = "skip"
 
 
 class _Model(BaseModel):
@@ -78,7 +89,7 @@ class TableSettings(_Model):
     snapshot: Literal["full"] | None = None
     """How the rows that are there already are loaded."""
 
-    on_data_loss: Literal["fail"] | None = None
+    on_data_loss: DataLossPolicy | None = None
     """What happens when cleanup removed changes before they were read."""
 
     finality: FinalitySettings | None = None
@@ -94,8 +105,11 @@ class TableDefaults(_Model):
     snapshot: Literal["full"] = "full"
     """How the rows that are there already are loaded."""
 
-    on_data_loss: Literal["fail"] = "fail"
+    on_data_loss: DataLossPolicy = DataLossPolicy.FAIL
     """What happens when cleanup removed changes before they were read."""
+
+    resnapshot_interval_days: int = Field(default=7, ge=0, le=3650)
+    """Days between two automatic re-snapshots of a table; a loss before that needs a person."""
 
     finality: FinalitySettings = FinalitySettings()
     """When a period counts as complete."""
@@ -141,6 +155,9 @@ class DatabaseSettings(_Model):
     isolation: Literal["read_committed", "snapshot"] = "read_committed"
     """Isolation of source reads; `snapshot` needs ALLOW_SNAPSHOT_ISOLATION."""
 
+    source_time_zone: Zone | None = None
+    """Windows name of the server's time zone, as in `sys.time_zone_info`; asked for since 2022."""
+
     spark: SparkSettings = SparkSettings()
     """The Spark session."""
 
@@ -166,6 +183,10 @@ class DatabaseSettings(_Model):
     def engine_of(self, table: str) -> EngineName:
         """The table's engine, or the database's."""
         return self.tables[table].engine or self.defaults.engine
+
+    def on_data_loss_of(self, table: str) -> DataLossPolicy:
+        """The table's policy, or the database's."""
+        return self.tables[table].on_data_loss or self.defaults.on_data_loss
 
     def instance_of(self, table: str) -> str:
         """The capture instance the table is read from."""

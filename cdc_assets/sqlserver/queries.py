@@ -17,18 +17,6 @@ MAX_LSN = "SELECT CONVERT(varchar(22), sys.fn_cdc_get_max_lsn(), 1) AS max_lsn"
 
 MIN_LSN = "SELECT CONVERT(varchar(22), sys.fn_cdc_get_min_lsn(?), 1) AS min_lsn"
 
-SERVER_CLOCK = (
-    "SELECT CONVERT(varchar(27), SYSUTCDATETIME(), 126) AS utc_now,"
-    " DATEPART(tzoffset, SYSDATETIMEOFFSET()) AS utc_offset_minutes"
-)
-
-COMMIT_AT_OR_BELOW = (
-    "SELECT TOP (1) CONVERT(varchar(22), start_lsn, 1) AS lsn,"
-    " CAST(tran_end_time AS datetime2(3)) AS commit_ts"
-    " FROM cdc.lsn_time_mapping WHERE start_lsn <= CONVERT(binary(10), ?, 1)"
-    " ORDER BY start_lsn DESC"
-)
-
 # An EXEC cannot be joined or converted, so its rows go through a table variable.
 CAPTURE_INSTANCES = (
     "SET NOCOUNT ON;"

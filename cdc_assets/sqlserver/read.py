@@ -26,7 +26,7 @@ from cdc_assets.sqlserver.connection import (
 )
 from cdc_assets.sqlserver.types import arrow_type, cast_column
 
-COMMIT_TS = "_commit_ts"
+COMMIT_TS, START_LSN = "_commit_ts", "_start_lsn"
 
 T = TypeVar("T")
 
@@ -134,15 +134,21 @@ class _Shape:
             if column.name in given:
                 array = cast_column(given[column.name], column.type)
                 if column.name == COMMIT_TS:
-                    array = self._commit_times(array)
+                    array = self._commit_times(array, given[START_LSN])
             else:
                 array = _constant(constants.get(column.name), column.type, batch.num_rows)
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self.columns))
 
-    def _commit_times(self, local: pa.Array) -> pa.Array:
-        offset = pa.scalar(timedelta(minutes=self.planned.utc_offset_minutes), pa.duration("us"))
-        times = pc.subtract(local, offset)
+    def _commit_times(self, local: pa.Array, lsns: pa.Array) -> pa.Array:
+        times = local
+        for index, step in enumerate(self.planned.utc_offsets):
+            offset = pa.scalar(timedelta(minutes=step.minutes), pa.duration("us"))
+            since = pc.subtract(local, offset)
+            if index:
+                # Texts of one width: their order is the order of LSNs.
+                since = pc.if_else(pc.greater_equal(lsns, str(step.lsn)), since, times)
+            times = since
         if self.floor is not None:
             times = pc.max_element_wise(times, pa.scalar(self.floor, pa.timestamp("us")))
         if len(times) == 0:

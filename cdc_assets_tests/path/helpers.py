@@ -41,6 +41,15 @@ def change_items(source: Source, base: int = 100) -> None:
     source.captured()
 
 
+def clean_up(source: Source) -> None:
+    """Let cleanup remove everything up to now."""
+    source.execute(
+        "DECLARE @to binary(10); SET @to = sys.fn_cdc_get_max_lsn();"
+        " EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_items',"
+        " @low_water_mark = @to"
+    )
+
+
 def load(project: Project, table: str = "dbo_items") -> tuple[TableOutcome, ApplyOutcome]:
     """One sync and one apply; a failing table raises its error."""
     report = run_sync(project)

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from cdc_assets.errors import DataLossError, TableReplacedError, UnexpectedError
+from cdc_assets.ingest import advance as advance_module
 from cdc_assets.ingest import sync as sync_module
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.sync import sync
 from cdc_assets.silver.apply import apply_changes
-from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
-from cdc_assets_tests.source import Project, Source
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
+from cdc_assets_tests.source import Project
 
 TABLE = "dbo_items"
 
@@ -24,27 +25,18 @@ def engine_name() -> str:
     return "arrow"
 
 
-def clean_up(source: Source) -> None:
-    """Let cleanup remove everything up to now."""
-    source.execute(
-        "DECLARE @to binary(10); SET @to = sys.fn_cdc_get_max_lsn();"
-        f" EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'{TABLE}',"
-        " @low_water_mark = @to"
-    )
-
-
 @pytest.fixture
 def after_the_poll(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Stage something between a sync's poll and its work, once."""
-    work = sync_module._work
+    work = advance_module._work
 
     def stage(happening: Callable[[], object]) -> None:
         def staged(*arguments: Any) -> Any:
-            monkeypatch.setattr(sync_module, "_work", work)
+            monkeypatch.setattr(advance_module, "_work", work)
             happening()
             return work(*arguments)
 
-        monkeypatch.setattr(sync_module, "_work", staged)
+        monkeypatch.setattr(advance_module, "_work", staged)
 
     return stage
 
@@ -129,14 +121,14 @@ def test_an_unforeseen_failure_fails_its_table_alone(
     items.source.execute("CREATE TABLE dbo.other (id int NOT NULL PRIMARY KEY)")
     items.source.enable("other")
     items.tables = {TABLE: None, "dbo_other": None}
-    take = sync_module.take_snapshot
+    take = advance_module.take_snapshot
 
     def fails_for_other(*arguments: Any) -> Any:
         if arguments[1].key == "dbo_other":
             raise ValueError("\x1b[31mnobody foresaw this\x1b[0m\nand more")
         return take(*arguments)
 
-    monkeypatch.setattr(sync_module, "take_snapshot", fails_for_other)
+    monkeypatch.setattr(advance_module, "take_snapshot", fails_for_other)
     report = sync(items.database())
     assert report.outcomes[TABLE].work is Work.SNAPSHOT
     error = report.outcomes["dbo_other"].error
@@ -151,7 +143,7 @@ def test_a_missing_silver_loses_its_verdict_on_a_quiet_day(
     load(items)
     change_items(items.source)
     load(items)
-    monkeypatch.setattr(sync_module, "QUIET_ROW_EVERY", timedelta(0))
+    monkeypatch.setattr(advance_module, "QUIET_ROW_EVERY", timedelta(0))
     database = items.database()
     shutil.rmtree(database.table(TABLE).silver_uri)
     run_sync(items)
@@ -165,7 +157,7 @@ def test_a_missing_bronze_is_told_on_a_quiet_day(
     items: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load(items)
-    monkeypatch.setattr(sync_module, "QUIET_ROW_EVERY", timedelta(0))
+    monkeypatch.setattr(advance_module, "QUIET_ROW_EVERY", timedelta(0))
     database = items.database()
     shutil.rmtree(database.table(TABLE).bronze_uri)
     with pytest.raises(TableReplacedError, match="missing, or another one"):

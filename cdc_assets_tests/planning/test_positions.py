@@ -7,12 +7,12 @@ import pytest
 
 from cdc_assets.errors import DataLossError, HistoryChangedError
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.offsets import Offset
-from cdc_assets.planning.polls import CaptureInstance, Poll, ServerClock
+from cdc_assets.planning.clocks import ServerClock
+from cdc_assets.planning.offsets import Offset, furthest
+from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import (
     check_continues,
     check_history,
-    furthest,
     newest_lsn,
     readable_end,
     snapshot_lsn,
@@ -33,7 +33,7 @@ def instance(start: int = 10) -> CaptureInstance:
 
 def poll(newest: int | None = 50, watermark: int | None = 10, start: int = 10) -> Poll:
     return Poll(
-        clock=ServerClock(NOON, 0),
+        clock=ServerClock.fixed(NOON, 0),
         max=None if newest is None else at(newest),
         instances={"dbo_t": instance(start)},
         watermarks={"dbo_t": None if watermark is None else Lsn.of_int(watermark)},

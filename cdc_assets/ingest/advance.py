@@ -1,0 +1,176 @@
+"""One table's share of a sync: its snapshot, its changes, its silence, or what a loss asks for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from cdc_assets.clock import utc_now
+from cdc_assets.engines.database import Database
+from cdc_assets.errors import (
+    CaptureInstanceUnknownError,
+    CdcError,
+    DataLossError,
+    TableReplacedError,
+    expected,
+)
+from cdc_assets.ingest.changes import existing_bronze, read_changes
+from cdc_assets.ingest.losses import recover
+from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.ingest.snapshot import take_snapshot
+from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.lake.tables import table_id
+from cdc_assets.names import TableName
+from cdc_assets.planning.advancing import BronzeProgress
+from cdc_assets.planning.losses import Gap
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.polls import CaptureInstance, Poll, find_instance
+from cdc_assets.planning.positions import (
+    check_continues,
+    check_history,
+    newest_lsn,
+    readable_end,
+)
+from cdc_assets.planning.records import ControlRow, FactsRow
+from cdc_assets.planning.snapshots import Snapshots
+from cdc_assets.sqlserver.connection import with_retries
+from cdc_assets.sqlserver.grants import missing_grant
+
+_log = logging.getLogger(__name__)
+
+NewestRows = Callable[[], Mapping[str, FactsRow]]
+
+QUIET_ROW_EVERY = timedelta(minutes=5)
+"""A quiet table writes a row this often: silence then means that the sync has stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the lake says of one table before the poll, and whether a new snapshot is asked for."""
+
+    name: TableName
+    control: ControlRow | None
+    snapshots: Snapshots
+    silver_id: str | None
+    position: Offset | None = None
+    gap: Gap | None = None
+    resnapshot: bool = False
+    error: CdcError | None = None
+
+
+def advance(database: Database, known: Known, poll: Poll, newest_rows: NewestRows) -> TableOutcome:
+    """One table's share; its own error, foreseen or not, becomes its outcome.
+
+    All of it may be done again: what is committed is found, so a dropped connection costs a retry.
+    """
+    try:
+        return with_retries(lambda: _work(database, known, poll, newest_rows))
+    except Exception as error:  # noqa: BLE001 - one table's failure fails that table alone
+        if not isinstance(error, CdcError):
+            _log.exception("%s failed", known.name)
+        ours = expected(error)
+        ours.where = str(known.name)
+        return TableOutcome(known.name.key, Work.FAILED, error=ours)
+
+
+def _work(database: Database, known: Known, poll: Poll, newest_rows: NewestRows) -> TableOutcome:
+    table, complete = known.name, known.snapshots.complete
+    if known.error is not None:
+        raise known.error
+    instance = _instance(database, table, poll)
+    if complete is None and known.position is not None:
+        raise TableReplacedError(
+            "control knows its position, and the facts know no snapshot of it",
+            where=str(table),
+            hint=f"Restore {database.name.facts_uri}, or start the table anew.",
+        )
+    opened = known.snapshots.open
+    if complete is None or known.position is None or known.resnapshot or opened is not None:
+        lost_from = opened.lost_from if opened else None
+        return take_snapshot(database, table, instance, poll, known.snapshots, lost_from)
+    try:
+        return _changes(database, known, instance, poll, newest_rows)
+    except DataLossError as loss:
+        return recover(database, known.snapshots, table, known.control, loss)
+
+
+def _changes(
+    database: Database,
+    known: Known,
+    instance: CaptureInstance,
+    poll: Poll,
+    newest_rows: NewestRows,
+) -> TableOutcome:
+    table = known.name
+    # Not asked is not quiet: an instance that the first look did not list is read.
+    if known.control is not None and not poll.has_rows.get(instance.name, True):
+        try:
+            return _quiet(database, known, instance, poll, newest_rows().get(table.bronze))
+        except DataLossError:
+            # Bronze may be ahead of control, after a crash: it says whether this is a loss.
+            pass
+    return read_changes(database, table, instance, poll, known.control, known.snapshots)
+
+
+def _instance(database: Database, table: TableName, poll: Poll) -> CaptureInstance:
+    """The table's instance as the poll saw it, or which grant keeps the login from seeing it."""
+    wanted = database.settings.instance_of(table.key)
+    try:
+        return find_instance(poll.instances, wanted, where=str(table))
+    except CaptureInstanceUnknownError as error:
+        with database.connections.lend() as connection:
+            raise missing_grant(connection, wanted) or error from None
+
+
+def _quiet(
+    database: Database,
+    known: Known,
+    instance: CaptureInstance,
+    poll: Poll,
+    last_row: FactsRow | None,
+) -> TableOutcome:
+    """Nothing to read: the position moves to what the poll saw, after the same loss test.
+
+    Now and then a row says so in the facts; then both tables are looked at, too.
+    """
+    table, position, control = known.name, known.position, known.control
+    assert position is not None and control is not None  # noqa: S101 - the caller asked
+    check_history(position, newest_lsn(poll, instance), where=str(table))
+    check_continues(position, control.identity, instance, poll, where=str(table))
+    outcome = TableOutcome(
+        table=table.key,
+        work=Work.QUIET,
+        start=position,
+        end=readable_end(poll, position),
+        started_at=utc_now(),
+        progress=BronzeProgress(
+            table_name=table.bronze,
+            end=readable_end(poll, position),
+            identity=instance.identity,
+            granularity=database.settings.finality_of(table.key).granularity,
+        ),
+    )
+    last = last_row.written_at if last_row else None
+    if last is not None and utc_now() - last < QUIET_ROW_EVERY:
+        return outcome
+    existing_bronze(database, table, control)
+    silver = database.lake.silver(table)
+    lost = known.silver_id is not None and (silver is None or table_id(silver) != known.silver_id)
+    return replace(outcome, facts=(_quiet_row(table, outcome),), silver_lost=lost)
+
+
+def _quiet_row(table: TableName, outcome: TableOutcome) -> FactsEntry:
+    end = outcome.end
+    row = FactsRow(
+        app_id=table.changes_app,
+        target=table.bronze,
+        rows=0,
+        deletes=0,
+        inserts=0,
+        updates=0,
+        end_lsn=str(end.lsn) if end else None,
+        end_commit_ts=end.commit_ts if end else None,
+    )
+    return FactsEntry((row,))

@@ -1,0 +1,88 @@
+"""Reading the server's clock: now, its zone, and the offsets of a range of commits."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.clocks import ClockRow, ServerClock, offset_steps
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.sqlserver import clock_queries as queries
+from cdc_assets.sqlserver.connection import Connection
+
+
+def read_utc_now(connection: Connection) -> datetime:
+    """The server's time, in UTC."""
+    return _utc_now(connection.rows(queries.SERVER_CLOCK)[0]["utc_now"])
+
+
+def read_clock(
+    connection: Connection, zone: str | None, first: Lsn, newest: Lsn | None
+) -> tuple[ServerClock, Offset | None]:
+    """The clock for commits from `first` to `newest`, and the newest commit mapped up to there.
+
+    `zone` is the settings'; without it the server is asked, which tells it since 2022. Where
+    both ends have the same offset and are near, it holds in between; else each commit is asked.
+    """
+    row = connection.rows(queries.SERVER_CLOCK)[0]
+    zone = zone or row["zone"]
+    clock = ServerClock.fixed(_utc_now(row["utc_now"]), row["utc_offset_minutes"], zone)
+    if newest is None:
+        return clock, None
+    if zone is None:
+        found = connection.rows(queries.COMMIT_AT_OR_BELOW, [str(newest)])
+    else:
+        found = connection.rows(queries.ends(zone), [str(newest), str(min(first, newest))])
+    if not found:
+        return clock, None
+    end = found[0]
+    if zone is not None:
+        clock = ServerClock.fixed(clock.utc_now, end["high_minutes"], zone)
+        if end["low_minutes"] != end["high_minutes"] or end["hours"] >= queries.SAME_OFFSET_HOURS:
+            clock = _stepped(connection, clock, zone, (min(first, newest), newest))
+    lsn = Lsn.parse(end["lsn"])
+    return clock, Offset(lsn, clock.to_utc(end["commit_ts"], lsn))
+
+
+def commit_at_or_below(connection: Connection, lsn: Lsn, clock: ServerClock) -> Offset | None:
+    """The newest commit the log maps at or below an LSN, its time in UTC."""
+    rows = connection.rows(queries.COMMIT_AT_OR_BELOW, [str(lsn)])
+    if not rows:
+        return None
+    found = Lsn.parse(rows[0]["lsn"])
+    return Offset(found, clock.to_utc(rows[0]["commit_ts"], found))
+
+
+def latest_commit_ts(
+    connection: Connection, clock: ServerClock, first: Lsn, last: Lsn
+) -> datetime | None:
+    """The largest commit time of a closed range, in UTC: clocks step back."""
+    found = []
+    for low, high in clock.segments(first, last):
+        row = connection.rows(queries.LATEST_COMMIT, [str(low), str(high)])[0]
+        if row["commit_ts"] is not None:
+            found.append(clock.to_utc(row["commit_ts"], low))
+    return max(found, default=None)
+
+
+def _stepped(
+    connection: Connection, clock: ServerClock, zone: str, between: tuple[Lsn, Lsn]
+) -> ServerClock:
+    rows = connection.rows(queries.offset_changes(zone), [str(lsn) for lsn in between])
+    steps = offset_steps(
+        [
+            ClockRow(
+                Lsn.parse(row["lsn"]),
+                row["minutes"],
+                row["minutes_later"],
+                bool(row["went_back"]),
+            )
+            for row in rows
+        ]
+    )
+    return ServerClock(clock.utc_now, steps or clock.steps, zone)
+
+
+def _utc_now(text: str) -> datetime:
+    # Seven digits of a second; Python reads six.
+    return datetime.fromisoformat(text[:26])

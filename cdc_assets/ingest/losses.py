@@ -1,0 +1,150 @@
+"""What a loss of changes leads to: an error, a new snapshot, or going on past the gap.
+
+Each first records what is lost, once, and then goes on in a way that a rerun after a crash
+repeats safely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from cdc_assets.clock import utc_now
+from cdc_assets.contract import Event
+from cdc_assets.engines.database import Database
+from cdc_assets.errors import DataLossError, SettingsError
+from cdc_assets.ingest.changes import existing_bronze, read_changes
+from cdc_assets.ingest.clock import commit_at_or_below
+from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.ingest.poll import poll_database
+from cdc_assets.ingest.snapshot import take_snapshot
+from cdc_assets.lake.bronze import changes_end
+from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.lsn import Lsn
+from cdc_assets.names import TableName
+from cdc_assets.planning.losses import may_resnapshot, open_gaps, resnapshots_by_target
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.polls import CaptureInstance, Poll, find_instance
+from cdc_assets.planning.positions import newest_lsn
+from cdc_assets.planning.records import ControlRow, FactsRow
+from cdc_assets.planning.snapshots import Snapshots
+from cdc_assets.settings.model import DataLossPolicy
+from cdc_assets.sqlserver.catalog import capture_instances
+
+
+def recover(
+    database: Database,
+    snapshots: Snapshots,
+    table: TableName,
+    control: ControlRow | None,
+    loss: DataLossError,
+) -> TableOutcome:
+    """Do what the settings say about a loss; raises it where they say nothing, or not so soon.
+
+    The source is looked at afresh: cleanup may have gone on since the loss was seen.
+    """
+    policy = database.settings.on_data_loss_of(table.key)
+    if policy is DataLossPolicy.FAIL:
+        raise loss
+    instance, poll = _look(database, table)
+    bronze = existing_bronze(database, table, control)
+    position = snapshots.position(
+        [control.end if control else None, changes_end(bronze, table.changes_app)]
+    )
+    if position is None:
+        raise loss
+    if policy is DataLossPolicy.SKIP:
+        return _skip(database, snapshots, table, instance, poll, control, position)
+    _check_interval(database, table, loss)
+    ends = newest_lsn(poll, instance)
+    until = poll.max.commit_ts if poll.max else position.commit_ts
+    _record(database, table, Event.RECOVERING, position, Offset(ends, until))
+    return take_snapshot(database, table, instance, poll, snapshots, position.commit_ts)
+
+
+def acknowledge(database: Database, key: str) -> FactsRow:
+    """Record that a person knows of a table's gap: `no_gap` turns green. Gives its event.
+
+    Raises `SettingsError` for a table without one.
+    """
+    table = database.table(key)
+    gap = open_gaps(database.lake.facts.events()).get(table.bronze)
+    if gap is None or gap.lsn is None:
+        raise SettingsError("it has no gap to acknowledge", where=str(table))
+    row = FactsRow(
+        target=table.bronze,
+        event=str(Event.GAP_ACKNOWLEDGED),
+        max_lsn=gap.lsn,
+        lost_from_ts=gap.start,
+        lost_to_ts=gap.end,
+        written_at=utc_now(),
+    )
+    database.lake.facts.append([FactsEntry((row,), table.acknowledged_app(Lsn.parse(gap.lsn)))])
+    return row
+
+
+def _look(database: Database, table: TableName) -> tuple[CaptureInstance, Poll]:
+    wanted = database.settings.instance_of(table.key)
+    with database.connections.lend() as connection:
+        found = find_instance(capture_instances(connection), wanted, where=str(table))
+        zone = database.settings.source_time_zone
+        poll = poll_database(connection, {found.name: found}, {}, zone)
+    return find_instance(poll.instances, wanted, where=str(table)), poll
+
+
+def _skip(
+    database: Database,
+    snapshots: Snapshots,
+    table: TableName,
+    instance: CaptureInstance,
+    poll: Poll,
+    control: ControlRow | None,
+    position: Offset,
+) -> TableOutcome:
+    """Go on at the low watermark; rows changed in the gap alone stay as they were."""
+    watermark = max(poll.watermarks.get(instance.name) or instance.start_lsn, instance.start_lsn)
+    last = max(watermark.previous(), position.lsn)
+    with database.connections.lend() as connection:
+        mapped = commit_at_or_below(connection, watermark, poll.clock)
+    past = Offset(last, mapped.commit_ts if mapped else position.commit_ts)
+    past = past.no_earlier_than(position.commit_ts)
+    _record(database, table, Event.DATA_SKIPPED, position, past)
+    identity = instance.identity
+    known = replace(
+        control or ControlRow(table.bronze),
+        end_lsn=str(past.lsn),
+        end_commit_ts=past.commit_ts,
+        source_object_id=identity.source_object_id,
+        change_object_id=identity.change_object_id,
+        instance_name=identity.instance_name,
+        instance_created_at=identity.created_at,
+    )
+    outcome = read_changes(database, table, instance, poll, known, snapshots)
+    return replace(outcome, work=Work.SKIPPED)
+
+
+def _check_interval(database: Database, table: TableName, loss: DataLossError) -> None:
+    days = database.settings.defaults.resnapshot_interval_days
+    last: datetime = resnapshots_by_target(database.lake.facts.events())[table.bronze]
+    if not may_resnapshot(last, utc_now(), days):
+        raise DataLossError(
+            loss.what,
+            hint=f"It was re-snapshot by itself at {last} UTC, and a second loss within {days}"
+            " days has a cause: sync more often, or lengthen the CDC retention; then take a"
+            f" new snapshot: cdc-assets sync --resnapshot {table.database.key} {table.key}.",
+        )
+
+
+def _record(database: Database, table: TableName, event: Event, start: Offset, end: Offset) -> None:
+    """The event of a loss, once for each range."""
+    row = FactsRow(
+        target=table.bronze,
+        event=str(event),
+        min_lsn=str(start.lsn),
+        max_lsn=str(end.lsn),
+        rows=0,
+        lost_from_ts=start.commit_ts,
+        lost_to_ts=max(start.commit_ts, end.commit_ts),
+        written_at=utc_now(),
+    )
+    database.lake.facts.append([FactsEntry((row,), table.lost_app(start.lsn, end.lsn))])

@@ -1,0 +1,59 @@
+"""Gaps in the changes: what was lost, whether it may be healed by itself, who knows of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cdc_assets.contract import Event
+from cdc_assets.planning.records import FactsRow
+
+_LOSSES = (Event.RECOVERING, Event.DATA_SKIPPED, Event.RESNAPSHOT)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Commits after `start` and up to `end` (UTC) are not in bronze as changes."""
+
+    start: datetime
+    end: datetime
+    event: Event
+    lsn: str | None = None
+    """The last LSN of it."""
+
+    def __str__(self) -> str:
+        healed = {
+            Event.RECOVERING: "a new snapshot is being taken",
+            Event.RESNAPSHOT: "a new snapshot was taken",
+            Event.DATA_SKIPPED: "they were skipped, as the settings ask",
+        }[self.event]
+        return f"Changes between {self.start} and {self.end} UTC are lost; {healed}."
+
+
+def open_gaps(events: Iterable[FactsRow]) -> Mapping[str, Gap]:
+    """Each table's newest gap that nobody has acknowledged, by target; from events in order."""
+    found: dict[str, Gap] = {}
+    for row in events:
+        target = row.target or ""
+        if row.event == Event.GAP_ACKNOWLEDGED:
+            found.pop(target, None)
+        elif row.event in _LOSSES and row.lost_from_ts is not None and row.lost_to_ts is not None:
+            found[target] = Gap(row.lost_from_ts, row.lost_to_ts, Event(row.event), row.max_lsn)
+    return found
+
+
+def resnapshots_by_target(events: Iterable[FactsRow]) -> Mapping[str, datetime]:
+    """When each table was last re-snapshot for a loss."""
+    found: dict[str, datetime] = defaultdict(lambda: datetime.min)
+    for row in events:
+        if row.event == Event.RESNAPSHOT and row.lost_from_ts is not None and row.written_at:
+            target = row.target or ""
+            found[target] = max(found[target], row.written_at)
+    return found
+
+
+def may_resnapshot(last: datetime, now: datetime, interval_days: int) -> bool:
+    """Whether a loss may be healed without a person: a second one soon has a cause to be found."""
+    return now - last >= timedelta(days=interval_days)

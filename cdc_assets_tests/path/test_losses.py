@@ -1,0 +1,214 @@
+"""Changes that cleanup removed before they were read, under each policy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from cdc_assets.clock import utc_now
+from cdc_assets.contract import Event, Operation
+from cdc_assets.errors import DataLossError, SettingsError
+from cdc_assets.ingest import snapshot as snapshot_module
+from cdc_assets.ingest import sync as sync_module
+from cdc_assets.ingest.losses import acknowledge
+from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.ingest.sync import sync
+from cdc_assets.planning.losses import may_resnapshot
+from cdc_assets.silver.apply import apply_changes
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
+from cdc_assets_tests.source import Project
+
+pytestmark = pytest.mark.sqlserver
+TABLE = "dbo_items"
+ARROW = pytest.mark.parametrize("engine_name", ["arrow"])
+
+
+def lose(items: Project) -> None:
+    """A loaded table whose changes are purged unread, among them a delete and a key update."""
+    load(items)
+    items.source.execute("UPDATE dbo.items SET name = N'lost' WHERE id = 5")
+    change_items(items.source)
+    newest = items.source.captured()
+    clean_up(items.source)
+    items.source.execute("UPDATE dbo.items SET name = N'kept' WHERE id = 1")
+    items.source.captured(minimum=newest)
+
+
+def policy(items: Project, name: str, **more: object) -> None:
+    items.extra = {"defaults": {"engine": items.engine, "on_data_loss": name, **more}}
+
+
+def events(items: Project) -> list[str | None]:
+    return [row.event for row in items.database().lake.facts.events()]
+
+
+@pytest.fixture
+def lost(items: Project) -> Project:
+    lose(items)
+    return items
+
+
+@ARROW
+def test_by_default_nothing_is_written(lost: Project) -> None:
+    before, rows = events(lost), len(lost.bronze(TABLE))
+    with pytest.raises(DataLossError):
+        run_sync(lost)
+    assert (events(lost), len(lost.bronze(TABLE))) == (before, rows)
+
+
+def test_resnapshot_heals(lost: Project) -> None:
+    policy(lost, "resnapshot")
+    outcome, applied = load(lost)
+    assert (outcome.work, applied.rebuilt) == (Work.SNAPSHOT, True)
+    lost.assert_identical(TABLE, COLUMNS)
+    assert events(lost) == [
+        Event.SNAPSHOT_OPEN,
+        Event.BOOTSTRAP,
+        Event.RECOVERING,
+        Event.SNAPSHOT_OPEN,
+        Event.RESNAPSHOT,
+    ]
+    change_items(lost.source, base=500)
+    second, applied = load(lost)
+    assert (second.work, applied.rebuilt) == (Work.CHANGES, False)
+    lost.assert_identical(TABLE, COLUMNS)
+    lost.assert_each_change_once(TABLE)
+
+
+@ARROW
+def test_the_gap_stays_told_until_a_person_knows(lost: Project) -> None:
+    policy(lost, "resnapshot")
+    outcome, _ = load(lost)
+    assert outcome.gap is not None
+    assert outcome.gap.start < outcome.gap.end
+    assert "a new snapshot was taken" in str(outcome.gap)
+    assert run_sync(lost).outcomes[TABLE].gap == outcome.gap
+    acknowledge(lost.database(), TABLE)
+    assert run_sync(lost).outcomes[TABLE].gap is None
+    with pytest.raises(SettingsError, match="no gap to acknowledge"):
+        acknowledge(lost.database(), TABLE)
+
+
+@ARROW
+def test_a_second_loss_soon_needs_a_person(lost: Project) -> None:
+    policy(lost, "resnapshot")
+    load(lost)
+    change_items(lost.source, base=700)
+    newest = lost.source.captured()
+    clean_up(lost.source)
+    lost.source.execute("UPDATE dbo.items SET name = N'again' WHERE id = 1")
+    lost.source.captured(minimum=newest)
+    with pytest.raises(DataLossError, match="cdc-assets sync --resnapshot sales dbo_items"):
+        run_sync(lost)
+    policy(lost, "resnapshot", resnapshot_interval_days=0)
+    load(lost)
+    lost.assert_identical(TABLE, COLUMNS)
+
+
+@ARROW
+def test_skip_goes_on_past_the_gap(lost: Project) -> None:
+    policy(lost, "skip")
+    outcome = run_sync(lost).outcomes[TABLE]
+    assert outcome.work is Work.SKIPPED
+    assert outcome.gap is not None
+    assert "skipped, as the settings ask" in str(outcome.gap)
+    apply_changes(lost.database(), TABLE)
+    names = dict(lost.silver(TABLE, ["id", "name"]))
+    assert (names[1], names[5]) == ("kept", "näme 5")
+    change_items(lost.source, base=500)
+    assert run_sync(lost).outcomes[TABLE].work is Work.CHANGES
+    assert Counter(events(lost))[Event.DATA_SKIPPED] == 1
+    lost.assert_each_change_once(TABLE)
+
+
+@ARROW
+@pytest.mark.parametrize("name", ["resnapshot", "skip"])
+def test_a_recreated_instance_is_a_loss_too(items: Project, name: str) -> None:
+    """B012: changes between the two instances were never captured."""
+    load(items)
+    items.source.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'items', N'all'")
+    items.source.execute("UPDATE dbo.items SET name = N'unseen' WHERE id = 2")
+    items.source.enable("items")
+    items.source.execute("UPDATE dbo.items SET name = N'seen' WHERE id = 1")
+    items.source.captured()
+    with pytest.raises(DataLossError, match="re-created"):
+        run_sync(items)
+    policy(items, name)
+    load(items)
+    if name == "resnapshot":
+        items.assert_identical(TABLE, COLUMNS)
+    else:
+        assert dict(items.silver(TABLE, ["id", "name"]))[2] == "näme 2"
+    change_items(items.source, base=800)
+    assert load(items)[0].work is Work.CHANGES
+
+
+@ARROW
+@pytest.mark.parametrize("point", ["opened", "read", "recorded"])
+def test_a_crash_on_the_way_is_repeated_safely(
+    lost: Project, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    policy(lost, "resnapshot")
+
+    def crash(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    place: dict[str, tuple[object, str]] = {
+        "opened": (snapshot_module, "_plan"),
+        "read": (snapshot_module, "_complete"),
+        "recorded": (sync_module, "_record"),
+    }
+    with monkeypatch.context() as crashing:
+        crashing.setattr(*place[point], crash)
+        with pytest.raises(KeyboardInterrupt):
+            sync(lost.database())
+    change_items(lost.source, base=900)
+    load(lost)
+    load(lost)
+    lost.assert_identical(TABLE, COLUMNS)
+    lost.assert_each_change_once(TABLE)
+    assert Counter(events(lost))[Event.RESNAPSHOT] == 1
+
+
+@ARROW
+def test_a_persons_resnapshot_moves_no_position(items: Project) -> None:
+    load(items)
+    change_items(items.source)
+    report = sync(items.database(), resnapshot=True)
+    outcome: TableOutcome = report.outcomes[TABLE]
+    assert outcome.error is None
+    assert outcome.work is Work.SNAPSHOT
+    changes = run_sync(items).outcomes[TABLE]
+    assert (changes.work, changes.rows) == (Work.CHANGES, 13)
+    assert apply_changes(items.database(), TABLE).rebuilt
+    items.assert_identical(TABLE, COLUMNS)
+    snapshots = {r["_snapshot"] for r in items.bronze(TABLE) if r["_operation"] == 0}
+    assert len(snapshots) == 2
+    assert {row["_operation"] for row in items.bronze(TABLE)} == {int(o) for o in Operation}
+
+
+@ARROW
+def test_a_second_snapshot_waits_for_an_lsn_of_its_own(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the first one's LSN its rows would pass for done."""
+    load(items)
+    wait: Callable[[float], None] = lambda _: items.source.execute(  # noqa: E731
+        "EXEC sandbox.capture_now @idle = 1"
+    )
+    if not items.source.server.is_sandbox:
+        pytest.skip("only the sandbox writes an idle entry on demand")
+    monkeypatch.setattr(snapshot_module.time, "sleep", wait)
+    report = sync(items.database(), resnapshot=True)
+    assert report.outcomes[TABLE].error is None
+    assert len({r["_snapshot"] for r in items.bronze(TABLE)}) == 2
+
+
+def test_the_interval_counts_from_the_last_one() -> None:
+    now = utc_now()
+    assert may_resnapshot(now - timedelta(days=8), now, 7)
+    assert not may_resnapshot(now - timedelta(days=6), now, 7)
+    assert may_resnapshot(now, now, 0)

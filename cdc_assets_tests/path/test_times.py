@@ -1,0 +1,118 @@
+"""Commit times in UTC from a server in another zone, across the changes of its clock.
+
+The sandbox's clock is set: no real server's can be, so these run on the sandbox alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from cdc_assets.contract import Operation
+from cdc_assets.sandbox.handle import Sandbox
+from cdc_assets_tests.path.helpers import run_sync
+from cdc_assets_tests.source import Project, Server, Source
+
+ZONE = "W. Europe Standard Time"
+FALL_BACK = datetime(2027, 10, 31, 1, tzinfo=UTC)
+SPRING_FORWARD = datetime(2027, 3, 28, 1, tzinfo=UTC)
+TABLE = "dbo_clocked"
+TOLERANCE = timedelta(seconds=60)
+
+
+class Clocked:
+    """A sandbox whose clock is moved, and a table written to at known times."""
+
+    def __init__(self, sandbox: Sandbox, state: Path, folder: Path, engine: str) -> None:
+        admin = (state / "sales.admin.odbc").read_text().strip()
+        reader = (state / "sales.odbc").read_text().strip()
+        self.sandbox = sandbox
+        self.server = Server(admin, reader, str(state / "ca.pem"), is_sandbox=True)
+        self.folder, self.engine = folder, engine
+        self.written: dict[int, datetime] = {}
+
+    def set_clock(self, at: datetime) -> None:
+        shift = int((at - datetime.now(UTC)).total_seconds())
+        self.sandbox.execute(
+            f"EXEC sandbox.set_clock @zone = N'{ZONE}', @shift_seconds = {shift}", "master"
+        )
+
+    def project(self, at: datetime) -> Project:
+        self.set_clock(at)
+        source = Source.create(self.server)
+        source.execute("CREATE TABLE dbo.clocked (id int NOT NULL PRIMARY KEY)")
+        source.enable("clocked")
+        project = Project(self.folder, source, self.engine, tables={TABLE: None})
+        run_sync(project)
+        return project
+
+    def write(self, project: Project, at: datetime) -> None:
+        self.set_clock(at)
+        number = len(self.written) + 1
+        project.source.execute(f"INSERT INTO dbo.clocked (id) VALUES ({number})")
+        self.written[number] = at.replace(tzinfo=None)
+
+    def assert_times(self, project: Project) -> None:
+        rows = [r for r in project.bronze(TABLE) if r["_operation"] == Operation.INSERT]
+        assert [row["id"] for row in rows] == sorted(self.written)
+        for row in rows:
+            assert abs(row["_commit_ts"] - self.written[row["id"]]) < TOLERANCE, row
+        assert all(a["_commit_ts"] <= b["_commit_ts"] for a, b in pairwise(rows))
+
+
+@pytest.fixture
+def clocked(tmp_path: Path, engine_name: str) -> Iterator[Clocked]:
+    state = tmp_path / "state"
+    with Sandbox(state, capture_interval_seconds=0.0) as sandbox:
+        yield Clocked(sandbox, state, tmp_path, engine_name)
+
+
+@pytest.mark.parametrize("change", [FALL_BACK, SPRING_FORWARD], ids=["fall back", "spring forward"])
+def test_one_batch_across_a_change_of_the_clock(clocked: Clocked, change: datetime) -> None:
+    """B150, B152, B153: the repeated hour and the hour that is not there."""
+    project = clocked.project(change - timedelta(hours=2))
+    for minutes in (-90, -50, -10, -1, 1, 10, 50, 70, 130):
+        clocked.write(project, change + timedelta(minutes=minutes))
+    run_sync(project)
+    clocked.assert_times(project)
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])
+def test_a_batch_for_each_commit(clocked: Clocked) -> None:
+    """A batch that begins in the repeated hour knows which pass it is."""
+    project = clocked.project(FALL_BACK - timedelta(hours=2))
+    for minutes in (-50, -10, 5, 30, 55, 65):
+        clocked.write(project, FALL_BACK + timedelta(minutes=minutes))
+        run_sync(project)
+    clocked.assert_times(project)
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])
+def test_months_in_one_batch(clocked: Clocked) -> None:
+    """Equal offsets at both ends say nothing of those in between."""
+    project = clocked.project(SPRING_FORWARD - timedelta(days=20))
+    for days in (-10, -1, 1, 90, 180, 216, 219, 240):
+        clocked.write(project, SPRING_FORWARD + timedelta(days=days))
+    run_sync(project)
+    clocked.assert_times(project)
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])
+def test_a_clock_set_back_moves_no_commit_time_back(clocked: Clocked) -> None:
+    start = datetime(2027, 6, 1, 12, tzinfo=UTC)
+    project = clocked.project(start)
+    for minutes in (5, 30, 10, 20, 40):
+        clocked.write(project, start + timedelta(minutes=minutes))
+        if minutes == 30:
+            run_sync(project)
+    run_sync(project)
+    rows = [r for r in project.bronze(TABLE) if r["_operation"] == Operation.INSERT]
+    assert len(rows) == 5
+    assert all(a["_commit_ts"] <= b["_commit_ts"] for a, b in pairwise(rows))
+    control = project.database().lake.control.read()[f"bronze/{TABLE}"]
+    assert control.end_commit_ts is not None
+    assert control.end_commit_ts >= rows[-1]["_commit_ts"]
