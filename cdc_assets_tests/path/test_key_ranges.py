@@ -74,7 +74,7 @@ KEYED = {
     ),
     "varchar Greek": one("varchar(20) COLLATE Greek_CS_AS", *quoted(list(GREEK))),
     "char": one("char(8) COLLATE Latin1_General_BIN2", *quoted(WORDS)),
-    "nvarchar": one("nvarchar(20)", *quoted([*WORDS, "日本", "😀", "Ж"])),
+    "nvarchar": one("nvarchar(20)", *quoted([*WORDS, "日本", "Ж"])),
     "uniqueidentifier": one(
         "uniqueidentifier",
         *quoted([f"{i:08X}-0000-0000-0000-{(7 * i) % 11:012X}" for i in range(11)]),
@@ -98,7 +98,7 @@ KEYED = {
     "float": one("float", "0.1", "1e-300", "-1e300", "3.3333333333333335", "7", "8", "9", "-0.5"),
     "bit": one("bit", "0", "1"),
     "binary": one("binary(4)", *(f"0x0000{n:04X}" for n in range(0, 60000, 6001))),
-    "varbinary": one("varbinary(8)", "0x", "0x00", "0x0000", "0x01", "0xFF", "0xFF00", "0x80"),
+    "varbinary": one("varbinary(8)", "0x", "0x01", "0x02", "0xFF", "0xFF01", "0x80", "0x8001"),
     "time": one("time(3)", *quoted([f"10:00:0{n}.5" for n in range(8)]), cuts=False),
 }
 
