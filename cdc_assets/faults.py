@@ -22,7 +22,6 @@ class FaultPoint(StrEnum):
 
     SNAPSHOT_OPENED = "snapshot.opened"
     SNAPSHOT_APPENDED = "snapshot.appended"
-    SNAPSHOT_COMPLETED = "snapshot.completed"
     BRONZE_APPENDED = "bronze.appended"
     FACTS_WRITTEN = "facts.written"
     SILVER_CREATED = "silver.created"

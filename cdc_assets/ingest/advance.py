@@ -19,7 +19,12 @@ from cdc_assets.errors import (
 from cdc_assets.ingest.changes import existing_bronze, read_changes
 from cdc_assets.ingest.losses import recover
 from cdc_assets.ingest.outcome import TableOutcome, Work
-from cdc_assets.ingest.snapshot import take_snapshot
+from cdc_assets.ingest.snapshot import (
+    PreparedSnapshot,
+    prepare_snapshot,
+    read_snapshot,
+    take_snapshot,
+)
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import table_id
 from cdc_assets.names import TableName
@@ -58,6 +63,29 @@ class Known:
     gap: Gap | None = None
     resnapshot: bool = False
     error: CdcError | None = None
+    prepared: PreparedSnapshot | None = None
+
+
+def prepare(database: Database, known: Known, poll: Poll) -> Known:
+    """A table that was never loaded, ready for its first snapshot, or with what stands against it.
+
+    Before the tables are read, so that all their snapshots are opened by one commit.
+    """
+    if known.error or known.position or known.snapshots.newest or known.resnapshot:
+        return known
+    try:
+        found = with_retries(
+            lambda: prepare_snapshot(
+                database,
+                known.name,
+                _instance(database, known.name, poll),
+                poll,
+                known.snapshots,
+            )
+        )
+    except Exception as error:  # noqa: BLE001 - one table's failure fails that table alone
+        return replace(known, error=_ours(known, error))
+    return replace(known, prepared=found)
 
 
 def advance(database: Database, known: Known, poll: Poll, newest_rows: NewestRows) -> TableOutcome:
@@ -68,18 +96,26 @@ def advance(database: Database, known: Known, poll: Poll, newest_rows: NewestRow
     try:
         return with_retries(lambda: _work(database, known, poll, newest_rows))
     except Exception as error:  # noqa: BLE001 - one table's failure fails that table alone
-        if not isinstance(error, CdcError):
-            _log.exception("%s failed", known.name)
-        ours = expected(error)
-        ours.where = str(known.name)
-        return TableOutcome(known.name.key, Work.FAILED, error=ours)
+        return TableOutcome(known.name.key, Work.FAILED, error=_ours(known, error))
+
+
+def _ours(known: Known, error: Exception) -> CdcError:
+    if not isinstance(error, CdcError):
+        _log.exception("%s failed", known.name)
+    ours = expected(error)
+    ours.where = str(known.name)
+    return ours
 
 
 def _work(database: Database, known: Known, poll: Poll, newest_rows: NewestRows) -> TableOutcome:
     table, complete = known.name, known.snapshots.complete
     if known.error is not None:
         raise known.error
+    if known.prepared is not None:
+        return read_snapshot(database, known.prepared)
     instance = _instance(database, table, poll)
+    if instance.name in poll.errors:
+        raise poll.errors[instance.name]
     if complete is None and known.position is not None:
         raise TableReplacedError(
             "control knows its position, and the facts know no snapshot of it",

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from cdc_assets.errors import CdcError, PermissionMissingError, SourceQueryError
 from cdc_assets.ingest.clock import read_clock
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.offsets import Offset
@@ -38,7 +39,8 @@ def poll_database(
     rtt_ms = (time.monotonic() - started) * 1000
     first = min(positions.values(), default=newest) or Lsn.of_int(0)
     clock, end = read_clock(connection, zone, first, newest)
-    has_rows = {} if newest is None else _has_rows(connection, positions, newest)
+    errors: dict[str, CdcError] = {}
+    has_rows = {} if newest is None else _has_rows(connection, positions, newest, errors)
     watermarks = _watermarks(connection, instances)
     return Poll(
         clock=clock,
@@ -47,6 +49,7 @@ def poll_database(
         has_rows=has_rows,
         watermarks=watermarks,
         rtt_ms=rtt_ms,
+        errors=errors,
     )
 
 
@@ -55,14 +58,37 @@ def read_max_lsn(connection: Connection) -> Lsn | None:
     return Lsn.parse_optional(connection.rows(queries.MAX_LSN)[0]["max_lsn"])
 
 
-def _has_rows(connection: Connection, positions: Mapping[str, Lsn], newest: Lsn) -> dict[str, bool]:
+def _has_rows(
+    connection: Connection,
+    positions: Mapping[str, Lsn],
+    newest: Lsn,
+    errors: dict[str, CdcError],
+) -> dict[str, bool]:
+    """Whether each instance has rows above its position, in one statement for all of them.
+
+    One that may not be read would fail it for all: then each is asked alone, and `errors` says
+    what the server refused.
+    """
     behind = [(name, lsn) for name, lsn in positions.items() if lsn < newest]
     found = dict.fromkeys(positions, False)
     for some in _statements(behind):
-        text = queries.has_changes([name for name, _ in some])
-        parameters = [p for name, lsn in some for p in (name, str(lsn), str(newest))]
-        found.update(_by_instance(connection.rows(text, parameters), "has_rows", bool))
+        try:
+            found.update(_ask_for_rows(connection, some, newest))
+        except (PermissionMissingError, SourceQueryError):
+            for one in some:
+                try:
+                    found.update(_ask_for_rows(connection, [one], newest))
+                except (PermissionMissingError, SourceQueryError) as error:
+                    errors[one[0]] = error
     return found
+
+
+def _ask_for_rows(
+    connection: Connection, some: Sequence[tuple[str, Lsn]], newest: Lsn
+) -> dict[str, bool]:
+    text = queries.has_changes([name for name, _ in some])
+    parameters = [p for name, lsn in some for p in (name, str(lsn), str(newest))]
+    return _by_instance(connection.rows(text, parameters), "has_rows", bool)
 
 
 def _watermarks(connection: Connection, instances: Iterable[str]) -> dict[str, Lsn | None]:

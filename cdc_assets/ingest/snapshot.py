@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from deltalake import DeltaTable
@@ -17,7 +18,7 @@ from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Column, Event, Operation, bronze_columns
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import CaptureNotReadyError
+from cdc_assets.errors import CaptureNotReadyError, CommitConflictError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.clock import commit_at_or_below, read_utc_now
 from cdc_assets.ingest.outcome import TableOutcome, Work
@@ -36,7 +37,7 @@ from cdc_assets.planning.positions import snapshot_lsn
 from cdc_assets.planning.records import event_row
 from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_by_target
 from cdc_assets.sqlserver import queries
-from cdc_assets.sqlserver.catalog import captured_columns
+from cdc_assets.sqlserver.catalog import CapturedColumn, captured_columns
 from cdc_assets.sqlserver.connection import Connection
 
 NEXT_LSN_SECONDS_MAX = 360.0
@@ -44,6 +45,20 @@ NEXT_LSN_SECONDS_MAX = 360.0
 
 NEXT_LSN_POLL_SECONDS = 2.0
 """How often it looks meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSnapshot:
+    """A snapshot that can be read, once it is opened: its `open_entry` written, if it has one."""
+
+    table: TableName
+    instance: CaptureInstance
+    columns: tuple[CapturedColumn, ...]
+    bronze: DeltaTable
+    snapshot: Snapshot
+    before: Snapshot | None
+    """The table's newest one before it."""
+    open_entry: FactsEntry | None = None
 
 
 def take_snapshot(
@@ -54,31 +69,84 @@ def take_snapshot(
     snapshots: Snapshots,
     lost_from: datetime | None = None,
 ) -> TableOutcome:
-    """Open a snapshot, or go on with the open one, until its completion is recorded.
+    """Open a snapshot, or go on with the open one, and read it.
 
     `lost_from` is where the gap begins that it closes. A rerun after a crash finds what is there:
     rows in bronze are never read again, and it never gives a newer LSN than the rows it wrote.
     """
-    started_at = utc_now()
-    choice = database.choose(table.key)
+    prepared = prepare_snapshot(database, table, instance, poll, snapshots, lost_from)
+    return read_snapshot(database, open_snapshots(database, [prepared])[0])
+
+
+def prepare_snapshot(
+    database: Database,
+    table: TableName,
+    instance: CaptureInstance,
+    poll: Poll,
+    snapshots: Snapshots,
+    lost_from: datetime | None = None,
+) -> PreparedSnapshot:
+    """All that can fail before a snapshot is opened: grants, types, names, an LSN of its own."""
     with database.connections.lend() as connection:
         # A snapshot whose changes may not be read would be hours for nothing.
         connection.rows(queries.probe_changes(instance.name))
         wanted = database.settings.tables[table.key].columns
         columns = captured_columns(connection, instance, wanted)
-        declared = bronze_columns(tuple(c.column for c in columns))
-        bronze = database.lake.ensure_bronze(table, declared)
+        bronze = database.lake.ensure_bronze(
+            table, bronze_columns(tuple(c.column for c in columns))
+        )
         snapshot = _usable_open(bronze, table, instance, poll, snapshots)
+        entry = None
         if snapshot is None:
-            planned = _planned(connection, table, instance, poll, snapshots, lost_from)
-            snapshot = _open(database, table, instance, snapshots, planned)
-        faults.reach(FaultPoint.SNAPSHOT_OPENED)
-        written = bronze.transaction_version(table.snapshot_app(snapshot.at.lsn)) is not None
-        ranges = snapshot_ranges(connection, instance, columns, database.settings.num_partitions)
+            snapshot = _planned(connection, table, instance, poll, snapshots, lost_from)
+            entry = _open_entry(table, instance, snapshots, snapshot)
+    return PreparedSnapshot(
+        table, instance, columns, bronze, snapshot, snapshots.newest, open_entry=entry
+    )
+
+
+def open_snapshots(
+    database: Database, prepared: Sequence[PreparedSnapshot]
+) -> list[PreparedSnapshot]:
+    """Record their LSNs before anything is read, in one commit; of two openers the first wins.
+
+    Gives them as they were opened, which may be another sync's.
+    """
+    facts = database.lake.facts
+    wanted = [one.open_entry for one in prepared if one.open_entry is not None]
+    written = {entry.app_id for entry in facts.append(wanted)}
+    lost = [one for one in prepared if one.open_entry and one.open_entry.app_id not in written]
+    newest = snapshots_by_target(facts.events()) if lost else {}
+    faults.reach(FaultPoint.SNAPSHOT_OPENED)
+    return [_follow(one, newest[one.table.bronze]) if one in lost else one for one in prepared]
+
+
+def _follow(prepared: PreparedSnapshot, snapshots: Snapshots) -> PreparedSnapshot:
+    """The snapshot that another sync has opened meanwhile."""
+    other = snapshots.newest
+    if other is None or other == prepared.before:
+        raise CommitConflictError(
+            "its opened snapshots are not those that its facts tell of",
+            where=str(prepared.table),
+            hint="Were events removed from the facts by hand? Restore them.",
+        )
+    return replace(prepared, snapshot=other)
+
+
+def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcome:
+    """Read an open snapshot into bronze; the sync then records that it is complete."""
+    started_at = utc_now()
+    table, instance, snapshot = prepared.table, prepared.instance, prepared.snapshot
+    choice = database.choose(table.key)
+    bronze, columns = prepared.bronze, prepared.columns
     result = AppendResult(committed=False)
-    if not written:
+    if bronze.transaction_version(table.snapshot_app(snapshot.at.lsn)) is None:
+        with database.connections.lend() as connection:
+            count = database.settings.num_partitions
+            ranges = snapshot_ranges(connection, instance, columns, count)
         constants = _constants(database.settings.instance_of(table.key), snapshot.at)
         read = tuple(ReadRange(text, values, constants) for text, values in ranges)
+        declared = bronze_columns(tuple(c.column for c in columns))
         plan = _plan(table, declared, read, instance, snapshot)
         result = database.engine(choice).append(plan)
     faults.reach(FaultPoint.SNAPSHOT_APPENDED)
@@ -86,8 +154,6 @@ def take_snapshot(
         high_mark = read_utc_now(connection)
     bronze.update_incremental()
     rows = result.rows if result.committed else snapshot_rows(bronze, snapshot.at.lsn)
-    _complete(database, table, replace(snapshot, high_mark=high_mark), rows, str(choice))
-    faults.reach(FaultPoint.SNAPSHOT_COMPLETED)
     return TableOutcome(
         table=table.key,
         work=Work.SNAPSHOT,
@@ -99,6 +165,7 @@ def take_snapshot(
         started_at=started_at,
         duration_seconds=(utc_now() - started_at).total_seconds(),
         engine=str(choice),
+        facts=(_completion(table, replace(snapshot, high_mark=high_mark), rows, str(choice)),),
         progress=BronzeProgress(
             table_name=table.bronze,
             end=snapshot.at,
@@ -166,19 +233,10 @@ def _await_above(connection: Connection, earlier: Lsn, poll: Poll, table: TableN
         time.sleep(NEXT_LSN_POLL_SECONDS)
 
 
-def _open(
-    database: Database,
-    table: TableName,
-    instance: CaptureInstance,
-    known: Snapshots,
-    planned: Snapshot,
-) -> Snapshot:
-    """Record a new snapshot's LSN before anything is read; of two openers the first one wins."""
-    facts = database.lake.facts
-    # The version before the events: an open that these do not show takes the next version first.
-    version = (facts.version_of(table.open_app) or 0) + 1
-    if (other := _newest(database, table)) != known.newest and other is not None:
-        return other
+def _open_entry(
+    table: TableName, instance: CaptureInstance, known: Snapshots, planned: Snapshot
+) -> FactsEntry:
+    """The event of a new snapshot; one that `known` lacks has taken its version."""
     row = event_row(
         Event.SNAPSHOT_OPEN,
         table.bronze,
@@ -188,13 +246,7 @@ def _open(
         lost_from_ts=planned.lost_from,
         lost_to_ts=planned.at.commit_ts if planned.lost_from else None,
     )
-    if facts.append([FactsEntry((row,), table.open_app, version)]):
-        return planned
-    return _newest(database, table) or planned
-
-
-def _newest(database: Database, table: TableName) -> Snapshot | None:
-    return snapshots_by_target(database.lake.facts.events())[table.bronze].newest
+    return FactsEntry((row,), table.open_app, known.opens + 1)
 
 
 def _open_detail(snapshot: Snapshot, instance: CaptureInstance) -> dict[str, object]:
@@ -244,9 +296,8 @@ def _plan(
     )
 
 
-def _complete(
-    database: Database, table: TableName, snapshot: Snapshot, rows: int, engine: str
-) -> None:
+def _completion(table: TableName, snapshot: Snapshot, rows: int, engine: str) -> FactsEntry:
+    """The event that the sync records with its facts: only then the snapshot is complete."""
     high_mark = snapshot.high_mark.isoformat() if snapshot.high_mark else None
     row = event_row(
         snapshot.kind,
@@ -255,8 +306,7 @@ def _complete(
         rows=rows,
         lost_from_ts=snapshot.lost_from,
         lost_to_ts=snapshot.at.commit_ts if snapshot.lost_from else None,
-        written_at=utc_now(),
         engine=engine,
         detail={"high_mark": high_mark, "keys": list(snapshot.keys)},
     )
-    database.lake.facts.append([FactsEntry((row,), table.done_app(snapshot.at.lsn), 0)])
+    return FactsEntry((row,), table.done_app(snapshot.at.lsn))

@@ -6,22 +6,21 @@ One table's failure fails that table alone; what the others wrote is recorded al
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
-from cdc_assets import faults
-from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError
-from cdc_assets.faults import FaultPoint
-from cdc_assets.ingest.advance import Known, advance
-from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.ingest import recording
+from cdc_assets.ingest.advance import Known, advance, prepare
+from cdc_assets.ingest.outcome import TableOutcome
 from cdc_assets.ingest.poll import poll_database
+from cdc_assets.ingest.recording import Recorder
+from cdc_assets.ingest.snapshot import open_snapshots
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
-from cdc_assets.planning.advancing import advance_bronze, follow_bronze
 from cdc_assets.planning.losses import Gap, open_gaps
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll, find_instance
@@ -75,25 +74,30 @@ def sync(
     newest_rows = functools.cache(database.lake.facts.newest_rows)
     try:
         poll = with_retries(lambda: _poll(database, known))
+        recorder = Recorder(database, poll, {one.name.bronze: one.snapshots for one in known})
         with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
-            outcomes = list(pool.map(lambda k: advance(database, k, poll, newest_rows), known))
+            known = _opened(
+                database, list(pool.map(lambda one: prepare(database, one, poll), known))
+            )
+            working = [pool.submit(advance, database, k, poll, newest_rows) for k in known]
+            waiting = set(working)
+            while waiting:
+                done, waiting = wait(waiting, timeout=recording.RECORD_EVERY_SECONDS)
+                recorder.record([future.result() for future in working if future in done])
     finally:
         database.connections.close()
-    events = None
-    if any(outcome.work in (Work.SNAPSHOT, Work.SKIPPED) for outcome in outcomes):
-        events = database.lake.facts.events()
-    control = _record(database, poll, outcomes, _snapshots(known, events))
-    gaps = _gaps(known, events)
-    return SyncReport(poll, {o.table: replace(o, gap=gaps.get(o.table)) for o in outcomes}, control)
+    gaps = _gaps(known, recorder.events)
+    outcomes = (future.result() for future in working)
+    return SyncReport(
+        poll, {o.table: replace(o, gap=gaps.get(o.table)) for o in outcomes}, recorder.control
+    )
 
 
-def _snapshots(
-    known: Sequence[Known], events: Sequence[FactsRow] | None
-) -> Mapping[str, Snapshots]:
-    """Every table's snapshots, of the events as they are now where the sync wrote some."""
-    if events is not None:
-        return snapshots_by_target(events)
-    return {one.name.bronze: one.snapshots for one in known}
+def _opened(database: Database, known: Sequence[Known]) -> list[Known]:
+    """The tables with their first snapshots opened."""
+    prepared = [one.prepared for one in known if one.prepared is not None]
+    opened = {one.table: one for one in open_snapshots(database, prepared)} if prepared else {}
+    return [replace(one, prepared=opened.get(one.name)) for one in known]
 
 
 def _gaps(known: Sequence[Known], events: Sequence[FactsRow] | None) -> Mapping[str, Gap]:
@@ -176,62 +180,3 @@ def _positions(known: Sequence[Known], found: Mapping[str, CaptureInstance]) -> 
             name, lsn = found[table.name.key].name, table.position.lsn
             positions[name] = min(lsn, positions.get(name, lsn))
     return positions
-
-
-def _record(
-    database: Database,
-    poll: Poll,
-    outcomes: Sequence[TableOutcome],
-    snapshots: Mapping[str, Snapshots],
-) -> dict[str, ControlRow]:
-    """Facts first, then the verdicts: one commit each. Gives the control rows written."""
-    entries = [
-        replace(entry, rows=tuple(_measured(row, poll, outcome) for row in entry.rows))
-        for outcome in outcomes
-        for entry in outcome.facts
-    ]
-    database.lake.facts.append(entries)
-    faults.reach(FaultPoint.FACTS_WRITTEN)
-    return database.lake.control.merge(
-        lambda rows: list(_control_rows(database, rows, outcomes, snapshots))
-    )
-
-
-def _control_rows(
-    database: Database,
-    rows: Mapping[str, ControlRow],
-    outcomes: Sequence[TableOutcome],
-    snapshots: Mapping[str, Snapshots],
-) -> Iterator[ControlRow]:
-    """Bronze's rows, and silver's verdict where a quiet table needs no apply."""
-    for outcome in outcomes:
-        if outcome.progress is None:
-            continue
-        table = database.table(outcome.table)
-        bronze = advance_bronze(rows.get(table.bronze), outcome.progress)
-        yield bronze
-        silver = rows.get(table.silver)
-        if silver is not None and outcome.silver_lost:
-            yield silver.without_position()
-        elif silver is not None:
-            followed = follow_bronze(silver, bronze, snapshots[table.bronze])
-            if followed != silver:
-                yield followed
-
-
-def _measured(row: FactsRow, poll: Poll, outcome: TableOutcome) -> FactsRow:
-    """A facts row with what this sync measured."""
-    now = utc_now()
-    lag = (now - row.end_commit_ts).total_seconds() if row.end_commit_ts else None
-    return replace(
-        row,
-        started_at=outcome.started_at,
-        duration_ms=int(outcome.duration_seconds * 1000),
-        written_at=now,
-        source_rtt_ms=poll.rtt_ms,
-        read_seconds=outcome.read_seconds,
-        read_mb=outcome.read_mb,
-        source_max_commit_ts=poll.max.commit_ts if poll.max else None,
-        capture_lag_seconds=poll.capture_lag_seconds,
-        ingestion_lag_seconds=lag,
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cdc_assets.errors import CaptureInstanceUnknownError, CaptureNotReadyError
+from cdc_assets.errors import CaptureInstanceUnknownError, CaptureNotReadyError, CdcError
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.clocks import ServerClock
 from cdc_assets.planning.offsets import Offset
@@ -43,7 +43,8 @@ class Poll:
     """One look at a database, in the order that makes it safe.
 
     `instances` and `watermarks` were read after `has_rows`: a purged range reads as empty, and
-    cleanup moves the watermark before it deletes.
+    cleanup moves the watermark before it deletes. `errors` are by instance: what the server
+    refused to say of it alone.
     """
 
     clock: ServerClock
@@ -52,6 +53,7 @@ class Poll:
     has_rows: Mapping[str, bool] = field(default_factory=dict)
     watermarks: Mapping[str, Lsn | None] = field(default_factory=dict)
     rtt_ms: float = 0.0
+    errors: Mapping[str, CdcError] = field(default_factory=dict)
 
     @property
     def capture_lag_seconds(self) -> float | None:

@@ -39,12 +39,14 @@ class Snapshots:
     """The newest complete snapshot, and the one that is open above it.
 
     `bootstrap` and `after_loss` are the newest complete ones of their kind: positions start there.
+    `opens` is how many were ever opened, which is also the last version of that transaction id.
     """
 
     complete: Snapshot | None = None
     open: Snapshot | None = None
     bootstrap: Offset | None = None
     after_loss: Offset | None = None
+    opens: int = 0
 
     @property
     def newest(self) -> Snapshot | None:
@@ -75,7 +77,9 @@ def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
     opened: Snapshot | None = None
     bootstrap: Offset | None = None
     after_loss: Offset | None = None
+    opens = 0
     for row in events:
+        opens += row.event == Event.SNAPSHOT_OPEN
         snapshot = _snapshot(row)
         if snapshot is None:
             continue
@@ -89,7 +93,7 @@ def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
                 bootstrap = furthest([bootstrap, snapshot.at])
     if opened is not None and complete is not None and opened.at.lsn <= complete.at.lsn:
         opened = None
-    return Snapshots(complete, opened, bootstrap, after_loss)
+    return Snapshots(complete, opened, bootstrap, after_loss, opens)
 
 
 def _snapshot(row: FactsRow) -> Snapshot | None:

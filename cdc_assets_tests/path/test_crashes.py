@@ -21,11 +21,7 @@ from cdc_assets_tests.source import Project
 
 TABLE = "dbo_items"
 REACH_SECONDS_MAX = 120.0
-IN_SNAPSHOT = (
-    FaultPoint.SNAPSHOT_OPENED,
-    FaultPoint.SNAPSHOT_APPENDED,
-    FaultPoint.SNAPSHOT_COMPLETED,
-)
+IN_SNAPSHOT = (FaultPoint.SNAPSHOT_OPENED, FaultPoint.SNAPSHOT_APPENDED)
 
 
 def kill_at(project: Project, point: FaultPoint, file: Path) -> None:

@@ -12,9 +12,9 @@ from cdc_assets.clock import utc_now
 from cdc_assets.contract import Event, Operation
 from cdc_assets.errors import DataLossError, SettingsError
 from cdc_assets.ingest import snapshot as snapshot_module
-from cdc_assets.ingest import sync as sync_module
 from cdc_assets.ingest.losses import acknowledge
 from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.sync import sync
 from cdc_assets.planning.losses import may_resnapshot
 from cdc_assets.silver.apply import apply_changes
@@ -158,8 +158,8 @@ def test_a_crash_on_the_way_is_repeated_safely(
 
     place: dict[str, tuple[object, str]] = {
         "opened": (snapshot_module, "_plan"),
-        "read": (snapshot_module, "_complete"),
-        "recorded": (sync_module, "_record"),
+        "read": (snapshot_module, "_completion"),
+        "recorded": (Recorder, "record"),
     }
     with monkeypatch.context() as crashing:
         crashing.setattr(*place[point], crash)

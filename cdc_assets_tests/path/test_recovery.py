@@ -9,8 +9,8 @@ import pytest
 
 from cdc_assets.errors import DataLossError, TableReplacedError, UnexpectedError
 from cdc_assets.ingest import advance as advance_module
-from cdc_assets.ingest import sync as sync_module
 from cdc_assets.ingest.outcome import Work
+from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.sync import sync
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
@@ -90,7 +90,7 @@ def test_facts_of_a_crashed_batch_are_written_once_with_the_next(
     load(items)
     change_items(items.source)
     with monkeypatch.context() as crash:
-        crash.setattr(sync_module, "_record", lambda *_: {})
+        crash.setattr(Recorder, "record", lambda *_: None)
         sync(items.database())
     for base in (300, 500, 700):
         change_items(items.source, base)
@@ -107,7 +107,7 @@ def test_cleanup_after_a_crash_is_no_loss_when_bronze_has_the_rows(
     load(items)
     change_items(items.source)
     with monkeypatch.context() as crash:
-        crash.setattr(sync_module, "_record", lambda *_: {})
+        crash.setattr(Recorder, "record", lambda *_: None)
         sync(items.database())
     clean_up(items.source)
     run_sync(items)
@@ -121,14 +121,14 @@ def test_an_unforeseen_failure_fails_its_table_alone(
     items.source.execute("CREATE TABLE dbo.other (id int NOT NULL PRIMARY KEY)")
     items.source.enable("other")
     items.tables = {TABLE: None, "dbo_other": None}
-    take = advance_module.take_snapshot
+    read = advance_module.read_snapshot
 
     def fails_for_other(*arguments: Any) -> Any:
-        if arguments[1].key == "dbo_other":
+        if arguments[1].table.key == "dbo_other":
             raise ValueError("\x1b[31mnobody foresaw this\x1b[0m\nand more")
-        return take(*arguments)
+        return read(*arguments)
 
-    monkeypatch.setattr(advance_module, "take_snapshot", fails_for_other)
+    monkeypatch.setattr(advance_module, "read_snapshot", fails_for_other)
     report = sync(items.database())
     assert report.outcomes[TABLE].work is Work.SNAPSHOT
     error = report.outcomes["dbo_other"].error

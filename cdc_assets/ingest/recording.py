@@ -1,0 +1,90 @@
+"""What a sync records: facts first, then verdicts; one commit each, every 30 s in a long run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from cdc_assets import faults
+from cdc_assets.clock import utc_now
+from cdc_assets.engines.database import Database
+from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.planning.advancing import advance_bronze, follow_bronze
+from cdc_assets.planning.polls import Poll
+from cdc_assets.planning.records import ControlRow, FactsRow
+from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
+
+RECORD_EVERY_SECONDS = 30.0
+"""How long the facts and verdicts of finished tables may wait for those of the others."""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Records the outcomes of one sync; `snapshots` are every table's, by target.
+
+    `control` is every row written so far, `events` are the facts' as last read: None until a
+    sync has changed them.
+    """
+
+    database: Database
+    poll: Poll
+    snapshots: Mapping[str, Snapshots]
+    control: dict[str, ControlRow] = field(default_factory=dict)
+    events: Sequence[FactsRow] | None = None
+
+    def record(self, outcomes: Sequence[TableOutcome]) -> None:
+        """Write what these tables did; a crash before it is healed by their next sync."""
+        if not outcomes:
+            return
+        facts = self.database.lake.facts
+        facts.append(
+            [
+                replace(entry, rows=tuple(_measured(row, self.poll, outcome) for row in entry.rows))
+                for outcome in outcomes
+                for entry in outcome.facts
+            ]
+        )
+        if any(outcome.work in (Work.SNAPSHOT, Work.SKIPPED) for outcome in outcomes):
+            self.events = facts.events()
+            self.snapshots = snapshots_by_target(self.events)
+        faults.reach(FaultPoint.FACTS_WRITTEN)
+        self.control.update(
+            self.database.lake.control.merge(lambda rows: list(self._rows(rows, outcomes)))
+        )
+
+    def _rows(
+        self, rows: Mapping[str, ControlRow], outcomes: Sequence[TableOutcome]
+    ) -> Iterator[ControlRow]:
+        """Bronze's rows, and silver's verdict where a quiet table needs no apply."""
+        for outcome in outcomes:
+            if outcome.progress is None:
+                continue
+            table = self.database.table(outcome.table)
+            bronze = advance_bronze(rows.get(table.bronze), outcome.progress)
+            yield bronze
+            silver = rows.get(table.silver)
+            if silver is not None and outcome.silver_lost:
+                yield silver.without_position()
+            elif silver is not None:
+                followed = follow_bronze(silver, bronze, self.snapshots[table.bronze])
+                if followed != silver:
+                    yield followed
+
+
+def _measured(row: FactsRow, poll: Poll, outcome: TableOutcome) -> FactsRow:
+    """A facts row with what this sync measured."""
+    now = utc_now()
+    lag = (now - row.end_commit_ts).total_seconds() if row.end_commit_ts else None
+    return replace(
+        row,
+        started_at=outcome.started_at,
+        duration_ms=int(outcome.duration_seconds * 1000),
+        written_at=now,
+        source_rtt_ms=poll.rtt_ms,
+        read_seconds=outcome.read_seconds,
+        read_mb=outcome.read_mb,
+        source_max_commit_ts=poll.max.commit_ts if poll.max else None,
+        capture_lag_seconds=poll.capture_lag_seconds,
+        ingestion_lag_seconds=lag,
+    )
