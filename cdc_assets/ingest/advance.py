@@ -174,7 +174,8 @@ def _quiet(
     table, position, control = known.name, known.position, known.control
     assert position is not None and control is not None  # noqa: S101 - the caller asked
     check_history(position, newest_lsn(poll, instance), where=str(table))
-    check_continues(position, control.identity, instance, poll, where=str(table))
+    identity = known.snapshots.identity(control)
+    check_continues(position, identity, instance, poll, where=str(table))
     outcome = TableOutcome(
         table=table.key,
         work=Work.QUIET,

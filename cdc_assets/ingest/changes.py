@@ -60,7 +60,7 @@ def read_changes(
     """
     started_at = utc_now()
     bronze = existing_bronze(database, table, control)
-    identity = control.identity if control else None
+    identity = snapshots.identity(control)
     for _ in range(REPLANS_MAX):
         position = snapshots.position(
             [control.end if control else None, changes_end(bronze, table.changes_app)]

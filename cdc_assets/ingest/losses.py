@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Event
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import DataLossError, SettingsError
+from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.changes import existing_bronze, read_changes
 from cdc_assets.ingest.clock import commit_at_or_below
 from cdc_assets.ingest.outcome import TableOutcome, Work
@@ -148,3 +150,4 @@ def _record(database: Database, table: TableName, event: Event, start: Offset, e
         written_at=utc_now(),
     )
     database.lake.facts.append([FactsEntry((row,), table.lost_app(start.lsn, end.lsn))])
+    faults.reach(FaultPoint.LOSS_RECORDED)

@@ -6,6 +6,7 @@ Field names are the contract's column names; a test holds the two together.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
@@ -27,6 +28,13 @@ class Identity:
     def to_dict(self) -> dict[str, Any]:
         """For an event's detail."""
         return {**asdict(self), "created_at": self.created_at.isoformat()}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any] | None) -> Identity | None:
+        """Read an event's detail back; None where it has none."""
+        if not value:
+            return None
+        return cls(**{**value, "created_at": datetime.fromisoformat(value["created_at"])})
 
 
 @dataclass(frozen=True, slots=True)

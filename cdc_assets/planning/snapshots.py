@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdc_assets.contract import COMPLETED_SNAPSHOT, Event
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.offsets import Offset, furthest
-from cdc_assets.planning.records import FactsRow
+from cdc_assets.planning.records import ControlRow, FactsRow, Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Snapshot:
 
     `keys` is the unique index at the open; `high_mark` (UTC) the server's clock after the last
     read, known once complete: the read may hold commits up to then. `lost_from` is where the gap
-    begins that it closes, if it was taken for a loss.
+    begins that it closes, if it was taken for a loss. `identity` is the instance's at the open.
     """
 
     at: Offset
@@ -27,6 +27,7 @@ class Snapshot:
     high_mark: datetime | None = None
     kind: Event = Event.BOOTSTRAP
     lost_from: datetime | None = None
+    identity: Identity | None = None
 
     @property
     def moves_position(self) -> bool:
@@ -60,6 +61,14 @@ class Snapshots:
         """
         return furthest([*known, self.after_loss]) or self.bootstrap
 
+    def identity(self, control: ControlRow | None) -> Identity | None:
+        """The instance last read: control's, unless a snapshot was opened above its position."""
+        newest = self.newest
+        end = control.end if control else None
+        if newest is None or (end is not None and newest.at.lsn <= end.lsn):
+            return control.identity if control else None
+        return newest.identity or (control.identity if control else None)
+
 
 def snapshots_by_target(events: Iterable[FactsRow]) -> Mapping[str, Snapshots]:
     """Every table's snapshots from the events of all; a table without events has none."""
@@ -78,6 +87,7 @@ def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
     bootstrap: Offset | None = None
     after_loss: Offset | None = None
     opens = 0
+    identities: dict[Lsn, Identity | None] = {}
     for row in events:
         opens += row.event == Event.SNAPSHOT_OPEN
         snapshot = _snapshot(row)
@@ -85,6 +95,7 @@ def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
             continue
         if row.event == Event.SNAPSHOT_OPEN:
             opened = _newer(opened, snapshot)
+            identities[snapshot.at.lsn] = snapshot.identity
         else:
             complete = _newer(complete, snapshot)
             if snapshot.lost_from is not None:
@@ -93,6 +104,8 @@ def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
                 bootstrap = furthest([bootstrap, snapshot.at])
     if opened is not None and complete is not None and opened.at.lsn <= complete.at.lsn:
         opened = None
+    if complete is not None:
+        complete = replace(complete, identity=identities.get(complete.at.lsn))
     return Snapshots(complete, opened, bootstrap, after_loss, opens)
 
 
@@ -109,6 +122,7 @@ def _snapshot(row: FactsRow) -> Snapshot | None:
         keys=tuple(detail.get("keys", ())),
         kind=Event(detail.get("kind", Event.BOOTSTRAP) if is_open else row.event),
         lost_from=row.lost_from_ts,
+        identity=Identity.from_dict(detail.get("identity")),
         high_mark=datetime.fromisoformat(high_mark) if high_mark else None,
     )
 

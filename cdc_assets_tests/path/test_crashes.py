@@ -1,56 +1,23 @@
 """SIGKILL at every named fault point, then a rerun: the same end, nothing twice.
 
-The process under test is the command line in a process group of its own; it stops at the point
-and says so in a file, and the whole group (a JVM too) is killed.
+The point within a loss has its histories in `test_histories`.
 """
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from cdc_assets import faults
 from cdc_assets.faults import FaultPoint
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items, load
+from cdc_assets_tests.path.killing import kill_at
 from cdc_assets_tests.source import Project
 
 TABLE = "dbo_items"
-REACH_SECONDS_MAX = 120.0
 IN_SNAPSHOT = (FaultPoint.SNAPSHOT_OPENED, FaultPoint.SNAPSHOT_APPENDED)
 
 
-def kill_at(project: Project, point: FaultPoint, file: Path) -> None:
-    """Run a sync and an apply in another process and kill it at a point."""
-    environment = {
-        **os.environ,
-        "CDC_TABLES": str(project.write()),
-        faults.POINT_VARIABLE: point,
-        faults.FILE_VARIABLE: str(file),
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from cdc_assets.cli import main; main()", "sync", project.key],
-        env=environment,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    deadline = time.monotonic() + REACH_SECONDS_MAX
-    while not file.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            pytest.fail(f"{point} was not reached:\n{process.communicate()[0]}")
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-
-
-@pytest.mark.parametrize("point", list(FaultPoint))
+@pytest.mark.parametrize("point", [p for p in FaultPoint if p is not FaultPoint.LOSS_RECORDED])
 def test_killed_and_run_again(project: Project, point: FaultPoint, tmp_path: Path) -> None:
     create_items(project.source)
     project.tables = {TABLE: None}
