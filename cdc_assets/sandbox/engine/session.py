@@ -16,6 +16,7 @@ from cdc_assets.sandbox.engine.interpreter import Interpreter
 from cdc_assets.sandbox.engine.locks import Patience, StaleError
 from cdc_assets.sandbox.engine.procedures import arguments_of, parameter_value
 from cdc_assets.sandbox.engine.resolver import Resolver
+from cdc_assets.sandbox.engine.temporary import keep_table_variables, table_variables
 from cdc_assets.sandbox.engine.translate import translate
 from cdc_assets.sandbox.engine.victim import SessionVictim
 from cdc_assets.sandbox.engine.work import Savepoint, Work
@@ -124,6 +125,7 @@ class EngineSession:
         try:
             self.finish_work()
         except BaseException:
+            keep_table_variables(self, {})
             self.context.transaction.end("rollback")
             raise
         self.context.transaction.end("commit")
@@ -144,7 +146,9 @@ class EngineSession:
         if point is None or self.work is None:
             self._end_work()  # nothing was begun when it was set
         else:
+            kept = table_variables(self)
             self._undo(self.work, point, broken=False)
+            keep_table_variables(self, kept)
 
     def save(self, name: str) -> None:
         """Set a savepoint. Raises Msg 628 without a transaction."""
@@ -167,15 +171,13 @@ class EngineSession:
         self.context.transaction.end("rollback")
 
     def _end_work(self) -> None:
-        if self.work is not None:
-            self.work.rollback()
-            self._forget_temporary(self.work.temporary)
-        self.work = None
+        work, self.work = self.work, None
+        if work is not None:
+            kept = table_variables(self) if work.several and work.open else {}
+            work.rollback()
+            if work.several:
+                keep_table_variables(self, kept)
         self.context.changed_catalog = None
-
-    def _forget_temporary(self, names: Sequence[str]) -> None:
-        for name in names:
-            self.context.temporary.pop(name, None)
 
     def reset(self, *, keep_transaction: bool = False) -> None:
         """The state after login."""
@@ -241,13 +243,11 @@ class EngineSession:
             self.finish_work()
 
     def _undo(self, work: Work, point: Savepoint, *, broken: bool) -> None:
-        made = work.temporary[point.temporary :]
         try:
             work.undo(point, broken=broken)
         except SqlError:
             self.abandon()
             raise
-        self._forget_temporary(made)
         self.context.changed_catalog = work.current
 
     def begin_work(self) -> Work:
@@ -257,6 +257,7 @@ class EngineSession:
                 self.context.store,
                 self.context.connection,
                 self._patience(),
+                self.context.temporary,
                 several=bool(self.context.transactions),
                 fixed=self.context.options.isolation in _SNAPSHOT_LEVELS,
             )
@@ -275,6 +276,8 @@ class EngineSession:
         """Before a change of #t: a rollback takes it back, unlike that of a table variable."""
         if name.startswith("#") and self.context.transactions:
             self.begin_work()
+        if self.work is not None and self.work.open:
+            self.work.keep_keys()  # it stages its rows where theirs still are
 
     def finish_work(self) -> None:
         """Commit the DuckDB transaction, and capture if capture is due with each commit."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
 
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.catalog import Catalog
 from cdc_assets.sandbox.engine.columns import columns_of, columns_of_query, keys_of
 from cdc_assets.sandbox.engine.duck import Connection
+from cdc_assets.sandbox.engine.journal import MAX_JOURNAL_BYTES
 from cdc_assets.sandbox.engine.store import Store
 from cdc_assets.sandbox.engine.tableconstraints import refuse_in_temporary
 from cdc_assets.sandbox.engine.work import Work
@@ -18,6 +23,9 @@ from cdc_assets.sandbox.results import SqlError
 
 if TYPE_CHECKING:
     from cdc_assets.sandbox.engine.session import EngineSession
+
+
+_KEPT = "kept"
 
 
 class TemporaryTable(e.Table):
@@ -84,11 +92,8 @@ def create_temporary(session: EngineSession, name: str, definition: s.TableDefin
     session.begin_temporary(name)
     columns = columns_of(session.binder(), definition.columns, session.context.collation)
     _create(session, name, columns, keys_of(name, columns, definition.keys))
-    text = ", ".join(f"{c.physical} {types.physical(c.type)}" for c in columns)
     session.close_reader()
-    session.context.connection.execute(
-        f"CREATE TEMP TABLE {session.context.temporary[name.lower()].physical} ({text})"
-    )
+    _make(session, session.context.temporary[name.lower()])
 
 
 def create_temporary_from(session: EngineSession, name: str, bound: Bound) -> int:
@@ -113,14 +118,54 @@ def _create(
         raise SqlError(2714, f"There is already an object named '{name}' in the database.", 16, 6)
     physical = f"temp.v{session.context.store.new_object_id()}"
     session.context.temporary[key] = e.TableVariable(name, physical, columns, keys)
-    if session.work is not None:
-        session.work.temporary.append(key)
 
 
 def drop_temporary(session: EngineSession, name: str) -> bool:
     """DROP TABLE #t; False where there is none."""
-    found = session.context.temporary.pop(name.lower(), None)
-    if found is None:
+    if name.lower() not in session.context.temporary:
         return False
+    session.begin_temporary(name)
+    session.close_reader()
+    found = session.context.temporary.pop(name.lower())
     session.context.connection.execute(f"DROP TABLE {found.physical}")
     return True
+
+
+def table_variables(session: EngineSession) -> dict[str, pa.Table]:
+    """The rows of the table variables, which a rollback leaves alone.
+
+    None of those whose rows went down with a transaction that could not be made again.
+    """
+    found, left = {}, MAX_JOURNAL_BYTES
+    for name, variable in session.context.temporary.items():
+        if not name.startswith("@"):
+            continue
+        try:
+            rows = session.context.connection.arrow(f"FROM {variable.physical}")
+        except duckdb.Error:
+            continue
+        left -= rows.nbytes
+        if left >= 0:
+            found[name] = rows
+    return found
+
+
+def keep_table_variables(session: EngineSession, kept: Mapping[str, pa.Table]) -> None:
+    """Give them the rows that they had before a rollback; those without any are gone."""
+    connection = session.context.connection
+    for name in [n for n in session.context.temporary if n.startswith("@")]:
+        variable, rows = session.context.temporary[name], kept.get(name)
+        connection.execute(f"DROP TABLE IF EXISTS {variable.physical}")
+        if rows is None:
+            del session.context.temporary[name]
+            continue
+        _make(session, variable)
+        connection.register(_KEPT, rows)
+        connection.stage("stage", f"FROM {_KEPT}")
+        connection.unregister(_KEPT)
+        connection.execute(f"INSERT INTO {variable.physical} FROM temp.stage")
+
+
+def _make(session: EngineSession, variable: e.TableVariable) -> None:
+    text = ", ".join(f"{c.physical} {types.physical(c.type)}" for c in variable.columns)
+    session.context.connection.execute(f"CREATE TEMP TABLE {variable.physical} ({text})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ class Savepoint:
     sequence: dict[int, int]
     commands: dict[int, int]
     touched: dict[int, frozenset[int]]
-    temporary: int
+    temporary: Mapping[str, e.TableVariable]
 
 
 class Work:
@@ -45,11 +45,15 @@ class Work:
         store: Store,
         connection: Connection,
         patience: Patience,
+        temporary: dict[str, e.TableVariable],
         *,
         several: bool = False,
         fixed: bool = False,
     ) -> None:
-        """Begin it; `several` statements need a journal, `fixed` is a snapshot for all of them."""
+        """Begin it; `several` statements need a journal, `fixed` is a snapshot for all of them.
+
+        `temporary` are the session's temporary tables, which a rollback brings back and takes away.
+        """
         self.store = store
         self.connection = connection
         self.id = store.new_transaction_id()
@@ -66,10 +70,11 @@ class Work:
         self._touched: defaultdict[int, set[int]] = defaultdict(set)
         self._relied: set[int] = set()
         self.open = True
-        self.temporary: list[str] = []
-        """Temporary tables made inside it: a rollback takes them back."""
+        self._temporary = temporary
+        self._temporary_before = dict(temporary)
         self._fixed = fixed
         self._journal = Journal(connection) if several else None
+        self.several = several
         # DuckDB takes the snapshot at the first read, so never before `_seen` was noted.
         connection.control("BEGIN")
         connection.recorder = self._journal
@@ -155,7 +160,7 @@ class Work:
             dict(self._sequence),
             dict(self._commands),
             {database: frozenset(tables) for database, tables in self._touched.items()},
-            len(self.temporary),
+            dict(self._temporary),
         )
 
     def fix(self) -> None:
@@ -177,11 +182,18 @@ class Work:
         self.catalog = point.catalog
         self.written = set(point.written)
         self._lazy_keys.clear()
-        del self._taken[point.taken :], self.temporary[point.temporary :]
+        del self._taken[point.taken :]
+        self._return_temporary(point.temporary)
         self._sequence = defaultdict(int, point.sequence)
         self._commands = defaultdict(int, point.commands)
         touched = {database: set(tables) for database, tables in point.touched.items()}
         self._touched = defaultdict(set, touched)
+
+    def _return_temporary(self, before: Mapping[str, e.TableVariable]) -> None:
+        """The temporary tables of an earlier moment; table variables stay what they are."""
+        for name in [n for n in self._temporary if n.startswith("#")]:
+            del self._temporary[name]
+        self._temporary.update((n, t) for n, t in before.items() if n.startswith("#"))
 
     def _begin_anew(self, journal: Journal | None, count: int) -> None:
         # Nobody commits in between, so the row ids that the journal names stay what they are.
@@ -296,6 +308,7 @@ class Work:
 
     def rollback(self) -> None:
         """Undo everything; the identity values stay taken, as in SQL Server."""
+        self._return_temporary(self._temporary_before)
         if self.open:
             self.open = False
             self.connection.recorder = None

@@ -248,3 +248,43 @@ def test_a_rollback_takes_back_what_a_temporary_table_got(t: Client) -> None:
     t.run("BEGIN TRAN; INSERT #t VALUES (2); CREATE TABLE #u (a int)", "ROLLBACK")
     assert t.rows("SELECT a FROM #t") == [(1,)]
     assert t.error("SELECT a FROM #u").number == 208
+
+
+def test_a_rollback_brings_back_a_temporary_table(t: Client) -> None:
+    t.run("CREATE TABLE #t (a int)", "INSERT #t VALUES (1)", "BEGIN TRAN; DROP TABLE #t; ROLLBACK")
+    assert t.rows("SELECT a FROM #t") == [(1,)]
+    t.run("BEGIN TRAN; SAVE TRAN a; DROP TABLE #t; CREATE TABLE #t (b int, c int)")
+    t.run("ROLLBACK TRAN a; INSERT #t VALUES (2); COMMIT")
+    assert t.rows("SELECT a FROM #t") == [(1,), (2,)]
+
+
+def test_a_rollback_leaves_table_variables_alone(t: Client) -> None:
+    declared = "DECLARE @t TABLE (a int IDENTITY, b int); INSERT @t VALUES (1); BEGIN TRAN; "
+    seen = "; SELECT b FROM @t; SELECT id FROM t"
+    stored = t.rows("SELECT id FROM t")
+    for inside in (
+        "INSERT t (id) VALUES (70); INSERT @t VALUES (2)",
+        "INSERT @t VALUES (2); INSERT t (id) VALUES (70)",
+        "INSERT t (id) VALUES (70); SAVE TRAN s; INSERT @t VALUES (2); ROLLBACK TRAN s",
+        "SAVE TRAN s; INSERT t (id) VALUES (70); INSERT @t VALUES (2); ROLLBACK TRAN s",
+        "INSERT t (id) VALUES (70); DELETE @t; INSERT @t VALUES (1), (2); INSERT @t SELECT 1 / 0",
+    ):
+        *_, variables, rows = t.ending(f"{declared}{inside}; ROLLBACK{seen}")
+        assert (variables, rows) == ([1, 2], [row[0] for row in stored]), inside
+    made = "BEGIN TRAN; INSERT t (id) VALUES (70); DECLARE @t TABLE (b int); INSERT @t VALUES (3)"
+    assert t.sets(f"{made}; ROLLBACK{seen}") == [[(3,)], stored]
+    caught = "INSERT t (id) VALUES (70); INSERT @t VALUES (2); INSERT t SELECT CAST('x' AS int), ''"
+    tried = f"{declared}BEGIN TRY {caught} END TRY BEGIN CATCH ROLLBACK END CATCH{seen}"
+    assert t.sets(tried) == [[(1,), (2,)], stored]
+
+
+def test_a_key_is_taken_whatever_the_transaction_does_next(
+    engine_server: Server, t: Client
+) -> None:
+    """A temporary table's rows are staged where the new keys still were."""
+    other = engine_server.client()
+    t.run("CREATE TABLE keyed (k int NOT NULL PRIMARY KEY)", "CREATE TABLE #t (a int)")
+    t.run("BEGIN TRAN; INSERT keyed VALUES (1); INSERT #t VALUES (5); SAVE TRAN a")
+    other.run("INSERT keyed VALUES (2)")
+    t.run("COMMIT")
+    assert other.error("INSERT keyed VALUES (1)").number == 2627
