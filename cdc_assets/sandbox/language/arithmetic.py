@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cdc_assets.sandbox.language import errors, types
-from cdc_assets.sandbox.language.convert import convert
-from cdc_assets.sandbox.language.values import TICKS_PER_DAY, Value, raising, try_cast
+from cdc_assets.sandbox.language.convert import RANGES, convert
+from cdc_assets.sandbox.language.values import TICKS_PER_DAY, Value, once, raising, try_cast
 from cdc_assets.sandbox.results import MAX_LENGTH, SqlError, SqlType
 
 _NAMES = {
@@ -111,7 +111,17 @@ def _datetime(op: str, left: Value, right: Value) -> Value:
         amount = f"CAST({right.sql} AS BIGINT) * {TICKS_PER_DAY}"
     else:
         amount = f"CAST(round(CAST({right.sql} AS DOUBLE) * {TICKS_PER_DAY}) AS BIGINT)"
-    return left.derived(f"round_datetime({left.sql} {op} {amount})")
+    low, high = RANGES[left.type.name]
+    failure = raising(
+        8115, f"Arithmetic overflow error converting expression to data type {left.type.name}."
+    )
+    moved = f"round_datetime({left.sql} {op} {amount})"
+    return left.derived(
+        once(
+            moved,
+            lambda at: f"CASE WHEN {at} < {low} OR {at} >= {high} THEN {failure} ELSE {at} END",
+        )
+    )
 
 
 def _numeric(op: str, left: Value, right: Value) -> tuple[Value, Value]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_assets.sandbox.language import errors, types
+from cdc_assets.sandbox.language import codepages, errors, types
 from cdc_assets.sandbox.language.values import raising
 from cdc_assets.sandbox.results import MAX_LENGTH, SqlType
 
@@ -22,7 +22,8 @@ def to_binary(sql: str, source: SqlType, target: SqlType, style: int) -> str:
             f"THEN {bare} ELSE {failure} END"
         )
     elif source.name in types.STRINGS:
-        digits = f"{'narrow' if source.name in types.NARROW else 'wide'}_hex({sql})"
+        narrow = source.name in types.NARROW
+        digits = codepages.to_hex(sql, codepages.page_of(source)) if narrow else f"wide_hex({sql})"
     elif source.name in types.INTEGERS:
         size = {"bit": 2, "tinyint": 2, "smallint": 4, "int": 8, "bigint": 16}[source.name]
         number = f"CAST({sql} AS HUGEINT)"

@@ -15,6 +15,7 @@ from cdc_assets.sandbox.language.aggregates import (
     window_function,
 )
 from cdc_assets.sandbox.language.binder import ExpressionBinder
+from cdc_assets.sandbox.language.dates import ARGUMENTS as DATE_ARGUMENTS
 from cdc_assets.sandbox.language.dates import NAMES as DATE_FUNCTIONS
 from cdc_assets.sandbox.language.dates import date_function, part_of
 from cdc_assets.sandbox.language.folding import fold
@@ -68,7 +69,7 @@ class CallBinder(ExpressionBinder):
             found = self.environment.function(node.name, arguments)
             if found is not None:
                 return found
-        value = scalar(".".join(node.name[-2:]).upper(), arguments)
+        value = scalar(".".join(node.name[-2:]).upper(), arguments, self.default_collation)
         if value is not None:
             constants = arguments and all(a.is_constant for a in arguments)
             return fold(value, arguments[0]) if constants and name not in _VOLATILE else value
@@ -88,12 +89,12 @@ class CallBinder(ExpressionBinder):
     def _date(self, name: str, node: nodes.Call, scope: Scope) -> Value:
         given = list(node.arguments)
         part = ""
+        fewest, most = DATE_ARGUMENTS.get(name, (1, 1))
+        if not fewest <= len(given) <= most:
+            wanted = str(fewest) if fewest == most else f"{fewest} to {most}"
+            raise errors.argument_count(name.lower(), wanted)
         if name in _WITH_PART:
-            if len(given) != (2 if name in ("DATEPART", "DATENAME") else 3):
-                raise errors.argument_count(name.lower(), "2" if name == "DATEPART" else "3")
             part = part_of(given.pop(0), name)
-        elif len(given) != (2 if name in ("SWITCHOFFSET", "TODATETIMEOFFSET") else 1):
-            raise errors.argument_count(name.lower(), "1")
         arguments = [self.value(argument, scope) for argument in given]
         value = date_function(name, part, arguments)
         if all(a.is_constant for a in arguments):

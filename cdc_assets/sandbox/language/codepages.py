@@ -14,8 +14,8 @@ from functools import cache
 
 from cdc_assets.sandbox import collations
 from cdc_assets.sandbox.language import errors
-from cdc_assets.sandbox.language.alphabets import class_of, class_of_ranges
-from cdc_assets.sandbox.language.values import raising_with
+from cdc_assets.sandbox.language.alphabets import class_of, class_of_ranges, high_half
+from cdc_assets.sandbox.language.values import raising, raising_with
 from cdc_assets.sandbox.results import DEFAULT_COLLATION, SqlType
 
 CODECS = tuple(sorted({f.codec for f in collations.FAMILIES.values()} | {"cp437", "cp850"}))
@@ -57,6 +57,16 @@ def size(sql: str, page: str) -> str:
     if page == UTF8:
         return f"strlen({sql})"
     return f"bytes_{page}({sql})" if page in _SINGLE else f"length({sql})"
+
+
+def to_hex(sql: str, page: str) -> str:
+    """DuckDB text of a string's bytes in a code page, as hexadecimal digits."""
+    return f"hex_{page}({sql})"
+
+
+def from_bytes(sql: str, page: str) -> str:
+    """DuckDB text of the string that a code page makes of bytes."""
+    return f"text_{page}({sql})"
 
 
 def literal(text: str, kind: SqlType) -> str:
@@ -111,7 +121,7 @@ def _best_fit(page: str) -> dict[str, str]:
 @cache
 def macros() -> dict[str, str]:
     """The macros of all code pages."""
-    found: dict[str, str] = {}
+    found = _bytes()
     for page in CODECS:
         inside = class_of(_characters(page))
         fits = _best_fit(page)
@@ -143,6 +153,47 @@ def macros() -> dict[str, str]:
         found[f"cut_{page}(x, n)"] = (
             _cut(f"bytes_{page}(left(x, i))") if page in _SINGLE else "left(x, n)"
         )
+    return found
+
+
+def _bytes() -> dict[str, str]:
+    """Strings as the bytes of their code page, and back."""
+    found = {
+        "latin_hex(x)": "array_to_string(list_transform(string_split(x, ''), "
+        "lambda c: byte_hex(unicode(c))), '')",
+        "latin_text(b)": "CASE WHEN b IS NULL THEN NULL ELSE array_to_string(list_transform("
+        "regexp_extract_all(hex(b), '..'), lambda h: chr(CAST('0x' || h AS INTEGER))), '') END",
+    }
+    for page in CODECS:
+        if page in _SINGLE:
+            outside = raising(40515, f"Bytes of {page} beyond ASCII are not supported.")
+            found[f"hex_{page}(x)"] = (
+                f"CASE WHEN strlen(x) > length(x) THEN {outside} ELSE hex(encode(x)) END"
+            )
+            found[f"text_{page}(b)"] = (
+                f"CASE WHEN regexp_matches(latin_text(b), '[^\\x{{0}}-\\x{{7f}}]') THEN {outside} "
+                "ELSE latin_text(b) END"
+            )
+            continue
+        characters, values = (text.replace("'", "''") for text in high_half(page))
+        found[f"byte_values_{page}(x)"] = f"translate(x, '{characters}', '{values}')"
+        found[f"hex_{page}(x)"] = (
+            "CASE WHEN strlen(x) = length(x) THEN hex(encode(x)) "
+            f"ELSE latin_hex(byte_values_{page}(x)) END"
+        )
+        free = class_of(set(map(chr, range(0x80, 0x100))) - set(values))
+        text = f"translate(latin_text(b), '{values}', '{characters}')"
+        unknown = raising(40515, f"A byte without a character in {page} is not supported.")
+        found[f"text_{page}(b)"] = (
+            f"CASE WHEN regexp_matches(latin_text(b), '[{free}]') THEN {unknown} ELSE {text} END"
+            if free
+            else text
+        )
+    broken = raising(40515, "Bytes that are no UTF-8 are not supported.")
+    found[f"hex_{UTF8}(x)"] = "hex(encode(x))"
+    found[f"text_{UTF8}(b)"] = (
+        f"CASE WHEN b IS NULL THEN NULL ELSE coalesce(TRY(decode(b)), {broken}) END"
+    )
     return found
 
 

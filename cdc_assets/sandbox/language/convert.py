@@ -25,7 +25,13 @@ _NEVER_LONGER = frozenset(
     for target in ("nchar", "nvarchar")
     for source in ("char", "varchar", "nchar", "nvarchar")
 )
-_MIN_DATETIME = 639905 * TICKS_PER_DAY  # 1753-01-01
+RANGES = {
+    "datetime": (639905 * TICKS_PER_DAY, 3652059 * TICKS_PER_DAY),
+    "smalldatetime": (_DAY_1900 * TICKS_PER_DAY, (_DAY_1900 + 65536) * TICKS_PER_DAY),
+}
+"""From 1753 on, and from 1900-01-01 to 2079-06-06: ticks of the first and after the last."""
+_FROM_NUMBERS = {"datetime": (-53690, 2958463), "smalldatetime": (0, 65535)}
+"""Days since 1900 of the first and the last day of the types that whole numbers convert to."""
 
 
 def convert(value: Value, target: SqlType, style: int | None = None) -> Value:
@@ -212,8 +218,14 @@ def _too_short(source: SqlType, target: SqlType) -> str:
 def _to_time(sql: str, source: SqlType, target: SqlType) -> str:
     if source.name in types.STRINGS:
         return _text_to_time(sql, source, target)
-    if source.name in types.INTEGERS and target.name in ("datetime", "smalldatetime"):
-        return f"(({sql} + {_DAY_1900}) * CAST({TICKS_PER_DAY} AS BIGINT))"
+    if source.name in types.INTEGERS and target.name in _FROM_NUMBERS:
+        low, high = _FROM_NUMBERS[target.name]
+        failure = raising(
+            8115, f"Arithmetic overflow error converting expression to data type {target.name}."
+        )
+        days = f"CAST({sql} AS BIGINT)"
+        moment = f"({days} + {_DAY_1900}) * {TICKS_PER_DAY}"
+        return f"CASE WHEN {days} NOT BETWEEN {low} AND {high} THEN {failure} ELSE {moment} END"
     if source.name not in types.TIMES:
         raise errors.explicit_conversion(source.name, target.name)
     if target.name == "datetimeoffset":
@@ -255,12 +267,10 @@ def _rounded(sql: str, source: SqlType, target: SqlType) -> str:
 
 
 def _in_range(sql: str, source: SqlType, target: SqlType) -> str:
-    if target.name == "datetime" and source.name in ("datetime2", "date", "datetimeoffset"):
-        low, high = _MIN_DATETIME, 3652059 * TICKS_PER_DAY
-    elif target.name == "smalldatetime" and source.name != "smalldatetime":
-        low, high = _DAY_1900 * TICKS_PER_DAY, (_DAY_1900 + 65536) * TICKS_PER_DAY
-    else:
+    safe = ("smalldatetime", "datetime", "time") if target.name == "datetime" else (target.name,)
+    if target.name not in RANGES or source.name in safe:
         return sql
+    low, high = RANGES[target.name]
     failure = _out_of_range(source, target)
     return once(
         sql, lambda at: f"CASE WHEN {at} < {low} OR {at} >= {high} THEN {failure} ELSE {at} END"

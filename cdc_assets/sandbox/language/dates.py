@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 
 from cdc_assets.sandbox.language import errors, nodes, types
-from cdc_assets.sandbox.language.convert import convert
+from cdc_assets.sandbox.language.convert import RANGES, convert
 from cdc_assets.sandbox.language.values import (
     MAX_TICKS,
     TICKS_PER_DAY,
@@ -32,6 +32,19 @@ NAMES = frozenset(
         "DATEFROMPARTS",
     }
 )
+
+ARGUMENTS = {
+    "DATEPART": (2, 2),
+    "DATENAME": (2, 2),
+    "DATEADD": (3, 3),
+    "DATEDIFF": (3, 3),
+    "DATEDIFF_BIG": (3, 3),
+    "EOMONTH": (1, 2),
+    "SWITCHOFFSET": (2, 2),
+    "TODATETIMEOFFSET": (2, 2),
+    "DATEFROMPARTS": (3, 3),
+}
+"""How many arguments a function takes, where it is not one."""
 
 _WEEKDAYS = ("Sunday", *calendar.day_name[:6])
 _PARTS = {
@@ -112,10 +125,26 @@ def date_function(name: str, part: str, arguments: list[Value]) -> Value:
         return _offset(name, arguments[0], arguments[1])
     if name == "EOMONTH":
         day = convert(_timed(arguments[0]), types.DATE)
+        if len(arguments) > 1:
+            day = _add("month", arguments[1], day)
         return day.derived(f"last_day({day.sql})")
+    if name == "DATEFROMPARTS":
+        return _from_parts(arguments)
     if name == "DATENAME":
         return _name(part, arguments[0])
     raise errors.unsupported(name)
+
+
+def _from_parts(arguments: list[Value]) -> Value:
+    numbers = [convert(argument, types.INT).sql for argument in arguments]
+    known = " AND ".join(f"{number} IS NOT NULL" for number in numbers)
+    made = f"TRY_CAST(format('{{:04d}}-{{:02d}}-{{:02d}}', {', '.join(numbers)}) AS DATE)"
+    failure = raising(
+        289,
+        "Cannot construct data type date, some of the arguments have values which are not valid.",
+    )
+    checked = f"CASE WHEN {numbers[0]} BETWEEN 1 AND 9999 THEN {made} END"
+    return Value(f"CASE WHEN {known} THEN coalesce({checked}, {failure}) END", types.DATE)
 
 
 def _name(part: str, argument: Value) -> Value:
@@ -226,9 +255,10 @@ def _add(part: str, amount: Value, argument: Value) -> Value:
         moved = f"({ticks} + {count} // 100)"
     else:
         raise errors.unsupported(f"DATEADD {part}")
-    failure = raising(517, "Adding a value to a 'datetime' column caused an overflow.")
+    failure = raising(517, f"Adding a value to a '{value.type.name}' column caused an overflow.")
+    low, high = RANGES.get(value.type.name, (0, MAX_TICKS + 1))
     checked = once(
-        moved, lambda at: f"CASE WHEN {at} < 0 OR {at} > {MAX_TICKS} THEN {failure} ELSE {at} END"
+        moved, lambda at: f"CASE WHEN {at} < {low} OR {at} >= {high} THEN {failure} ELSE {at} END"
     )
     if value.type.name == "date":
         return value.derived(f"CAST(ticks_date({checked}) AS DATE)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_assets.sandbox.language import errors, types
+from cdc_assets.sandbox.language import codepages, errors, types
 from cdc_assets.sandbox.language.values import TICKS_PER_DAY
 from cdc_assets.sandbox.results import SqlError, SqlType
 
@@ -53,7 +53,7 @@ def _binary(sql: str, target: SqlType, style: int) -> str:
     if style == 2:
         return f"hex({sql})"
     if style == 0 and target.name in types.NARROW:
-        return f"narrow_text({sql})"
+        return codepages.from_bytes(sql, codepages.page_of(target))
     raise errors.unsupported(f"CONVERT of binary to {target.name} with style {style}")
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from cdc_assets.sandbox.language import codepages, collation, errors, strings, types
 from cdc_assets.sandbox.language.arithmetic import concatenate
 from cdc_assets.sandbox.language.convert import convert
 from cdc_assets.sandbox.language.mathematics import MATHEMATICS
-from cdc_assets.sandbox.language.strings import Arguments, same, text, varying, whole
+from cdc_assets.sandbox.language.strings import Arguments, char, same, text, varying, whole
 from cdc_assets.sandbox.language.values import Value, null
-from cdc_assets.sandbox.results import MAX_LENGTH, SqlError
+from cdc_assets.sandbox.results import DEFAULT_COLLATION, MAX_LENGTH, SqlError
 
 _HASHES = {"MD5": "md5", "SHA1": "sha1", "SHA": "sha1", "SHA2_256": "sha256"}
 
@@ -190,14 +190,6 @@ def _replicate(args: Arguments) -> Value:
     )
 
 
-def _char(args: Arguments) -> Value:
-    count = whole(args[0])
-    return Value(
-        f"CASE WHEN {count} BETWEEN 0 AND 127 OR {count} BETWEEN 160 AND 255 THEN chr({count}) END",
-        types.make("char", (1,)),
-    )
-
-
 def _bit_set(args: Arguments) -> Value:
     """sys.fn_cdc_is_bit_set(position, mask)."""
     position, mask = whole(args[0]), args[1].sql
@@ -244,7 +236,6 @@ FUNCTIONS: dict[str, tuple[Callable[[Arguments], Value], int, int]] = {
     "NULLIF": (_nullif, 2, 2),
     "HASHBYTES": (_hashbytes, 2, 2),
     "QUOTENAME": (_quotename, 1, 2),
-    "CHAR": (_char, 1, 1),
     "NEWID": (_guid, 0, 0),
     "SYS.FN_CDC_IS_BIT_SET": (_bit_set, 2, 2),
     "SYS.FN_CDC_INCREMENT_LSN": (_lsn_step(1), 1, 1),
@@ -252,9 +243,13 @@ FUNCTIONS: dict[str, tuple[Callable[[Arguments], Value], int, int]] = {
 }
 
 
-def scalar(name: str, arguments: Arguments) -> Value | None:
+def scalar(
+    name: str, arguments: Arguments, default_collation: str = DEFAULT_COLLATION
+) -> Value | None:
     """The call bound, or None when there is no such function here."""
     found = FUNCTIONS.get(name)
+    if found is None and name == "CHAR":
+        found = (partial(char, collation=default_collation), 1, 1)
     if found is None:
         return None
     function, fewest, most = found

@@ -5,10 +5,6 @@ from __future__ import annotations
 from cdc_assets.sandbox.language import codepages, weights
 from cdc_assets.sandbox.language.values import MAX_TICKS, TICKS_PER_DAY, raising
 
-# What code page 1252 has above ASCII; five bytes have no character and stand for themselves.
-_CODE_PAGE = "".join(
-    bytes([code]).decode("cp1252", "ignore") or chr(code) for code in range(0x80, 0xA0)
-)
 _EPOCH = 719_162 * TICKS_PER_DAY
 _DAY = TICKS_PER_DAY // 10
 _DATE = r"(\d{4})-?(\d{1,2})-?(\d{1,2})"
@@ -36,21 +32,13 @@ MACROS: dict[str, str] = {
     "x[7:8], x[5:6], x[3:4], x[1:2])",
     "utf16_length(x)": "CASE WHEN strlen(x) = length(x) THEN length(x) ELSE length(x) + "
     "length(regexp_replace(x, '[^\\x{10000}-\\x{10FFFF}]', '', 'g')) END",
-    # Text as bytes: code page 1252, and UTF-16 with the low byte first.
+    # Text as bytes: UTF-16 with the low byte first; `codepages` has the others.
     "byte_hex(n)": "lpad(to_hex(n), 2, '0')",
     "unit_hex(n)": "byte_hex(n % 256) || byte_hex(n // 256)",
-    "narrow_hex(x)": "CASE WHEN strlen(x) = length(x) THEN hex(encode(x)) ELSE "
-    "array_to_string(list_transform(string_split(x, ''), lambda c: byte_hex(CASE "
-    f"WHEN instr('{_CODE_PAGE}', c) > 0 THEN 127 + instr('{_CODE_PAGE}', c) "
-    "WHEN unicode(c) < 256 THEN unicode(c) ELSE 63 END)), '') END",
     "wide_hex(x)": "CASE WHEN x = '' THEN '' ELSE array_to_string(list_transform("
     "string_split(x, ''), lambda c: CASE WHEN unicode(c) < 65536 THEN unit_hex(unicode(c)) ELSE "
     "unit_hex(55296 + (unicode(c) - 65536) // 1024) || "
     "unit_hex(56320 + (unicode(c) - 65536) % 1024) END), '') END",
-    "narrow_text(b)": "CASE WHEN octet_length(b) = 0 THEN '' ELSE "
-    "array_to_string(list_transform(regexp_extract_all(hex(b), '..'), lambda h: CASE "
-    f"WHEN h BETWEEN '80' AND '9F' THEN '{_CODE_PAGE}'[CAST('0x' || h AS INTEGER) - 127] "
-    "ELSE chr(CAST('0x' || h AS INTEGER)) END), '') END",
     "cut(x, n)": "CASE WHEN x IS NULL THEN NULL "
     "WHEN strlen(x) = length(x) OR utf16_length(x) = length(x) THEN left(x, n) "
     "WHEN utf16_length(x) <= n THEN x ELSE "

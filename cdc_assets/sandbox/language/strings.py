@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from cdc_assets.sandbox.language import collation, types
+from cdc_assets.sandbox.language import codepages, types
+from cdc_assets.sandbox.language import collation as collations
 from cdc_assets.sandbox.language.arithmetic import concatenate
 from cdc_assets.sandbox.language.convert import convert
 from cdc_assets.sandbox.language.values import Value, raising
@@ -117,7 +118,7 @@ def _not_negative(count: Value, number: int, function: str) -> Value:
 
 def _charindex(args: Arguments) -> Value:
     wanted, value = text(args[0]), text(args[1])
-    ignores = collation.searches_any_case(value.type, "CHARINDEX")
+    ignores = collations.searches_any_case(value.type, "CHARINDEX")
     wide = "" if _counts_characters(value.type) else "wide"
     needle, hay = (f"{wide}({f'lower({v.sql})' if ignores else v.sql})" for v in (wanted, value))
     if len(args) == 2:
@@ -150,6 +151,23 @@ def _nchar(args: Arguments) -> Value:
     )
 
 
+def char(args: Arguments, collation: str) -> Value:
+    """CHAR: the byte's character in the database's code page."""
+    code, kind = whole(args[0]), replace(types.make("char", (1,)), collation=collation)
+    made = codepages.from_bytes(f"unhex(byte_hex({code}))", codepages.page_of(kind))
+    return Value(f"CASE WHEN {code} BETWEEN 0 AND 255 THEN {made} END", kind)
+
+
+def _ascii(args: Arguments) -> Value:
+    """ASCII: the first byte, in the string's code page."""
+    value = text(args[0])
+    if value.type.name in types.NATIONAL:
+        value = convert(value, replace(types.varchar(MAX_LENGTH), collation=value.type.collation))
+    digits = codepages.to_hex(f"left({value.sql}, 1)", codepages.page_of(value.type))
+    code = f"CAST('0x' || left({digits}, 2) AS INTEGER)"
+    return value.derived(f"CASE WHEN {value.sql} <> '' THEN {code} END", types.INT)
+
+
 def _code(args: Arguments) -> Value:
     value = text(args[0])
     code = f"unicode({value.sql})"
@@ -170,5 +188,5 @@ FUNCTIONS: dict[str, tuple[Callable[[Arguments], Value], int, int]] = {
     "STUFF": (_stuff, 4, 4),
     "NCHAR": (_nchar, 1, 1),
     "UNICODE": (_code, 1, 1),
-    "ASCII": (_code, 1, 1),
+    "ASCII": (_ascii, 1, 1),
 }

@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import cache
 
 from cdc_assets.sandbox.language import alphabets as a
-from cdc_assets.sandbox.language.codepages import CODECS, DOUBLE_BYTE
 from cdc_assets.sandbox.language.values import quote, raising_with
 
 SEPARATOR = " || chr(1) || "
@@ -118,9 +117,4 @@ def _binary() -> dict[str, str]:
         "padded(x)": "rtrim(x, ' ') || ' '",
         # By UTF-16 code units: surrogates come before U+E000.
         "units(x)": "regexp_replace(x, '([\\x{e000}-\\x{ffff}])', chr(1114111) || '\\1', 'g')",
-        **{
-            f"byte_values_{page}(x)": _translated(*a.high_half(page))
-            for page in CODECS
-            if page not in DOUBLE_BYTE
-        },
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 import pytest
@@ -121,6 +122,38 @@ def test_bin2_of_varchar_orders_the_bytes_of_its_code_page(db: Client) -> None:
     assert [r[0] for r in db.rows("SELECT v FROM b ORDER BY v")] == ["z", "€", "é"]
     bin2 = "n COLLATE Latin1_General_BIN2"
     assert [r[0] for r in db.rows(f"SELECT n FROM b ORDER BY {bin2}")] == ["z", "é", "€"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "stored"),
+    [
+        ("Latin1_General_CI_AS", "a€é", b"a\x80\xe9"),
+        ("Greek_CI_AS", "Ω", b"\xd9"),
+        ("Cyrillic_General_BIN", "жa", b"\xe6a"),
+        ("Latin1_General_100_CI_AS_SC_UTF8", "é漢", "é漢".encode()),
+        ("Japanese_CI_AS", "ab", b"ab"),
+    ],
+)
+def test_a_varchars_bytes_are_its_code_pages(
+    db: Client, name: str, text: str, stored: bytes
+) -> None:
+    db.run(f"CREATE TABLE p (v varchar(9) COLLATE {name}, b varbinary(9))")
+    db.results("INSERT p (v) VALUES (@P1)", text)
+    db.run("UPDATE p SET b = CAST(v AS varbinary(9))")
+    hashed = hashlib.md5(stored, usedforsecurity=False).digest()
+    seen = db.rows("SELECT b, HASHBYTES('MD5', v), ASCII(v), DATALENGTH(v) FROM p")
+    assert seen == [(stored, hashed, stored[0], len(stored))]
+    db.run(f"CREATE DATABASE [of {name}] COLLATE {name}")
+    db.run(f"USE [of {name}]")
+    assert db.value(f"SELECT CAST(0x{stored.hex()} AS varchar(9))") == text
+    if stored[0] == ord(text[0]) or len(stored) == 1:
+        assert db.value(f"SELECT CHAR({stored[0]})") == text[0]
+
+
+def test_bytes_that_are_not_known_are_refused(shared: Client) -> None:
+    japanese = "CAST(N'日' COLLATE Japanese_CI_AS AS varchar(9))"
+    for asked in (f"CAST({japanese} AS varbinary(9))", f"ASCII({japanese})", "CHAR(129)"):
+        assert shared.error(f"SELECT {asked}").number == 40515
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,22 @@ def test_values_that_do_not_fit(shared: Client, target: str, literal: str, numbe
         ("CAST(1.9 AS int)", "int", 1),
         ("CAST(CAST(1.5 AS money) AS int)", "int", 2),
         ("LEN(N'a😀 ')", "int", 3),
+        ("POWER(2.1, 3)", "numeric(38,1)", Decimal("9.3")),
+        ("POWER(CAST(2 AS smallint), 10)", "int", 1024),
+        ("POWER(CAST(2 AS smallmoney), 2)", "money", Decimal(4)),
+        ("POWER('2', -1)", "float", 0.5),
+        ("ROUND(CAST(2 AS tinyint), 0)", "int", 2),
+        ("ROUND(CAST(9.94 AS decimal(3,2)), 1)", "decimal(3,2)", Decimal("9.9")),
+        ("ABS(CAST(-1.5 AS decimal(3,1)))", "decimal(38,1)", Decimal("1.5")),
+        ("FLOOR(CAST(2.5 AS real))", "float", 2.0),
+        ("CEILING(2.55)", "numeric(3,0)", Decimal(3)),
+        ("SQRT('4')", "float", 2.0),
+        ("DATEFROMPARTS(2024, 2, 29)", "date", datetime.date(2024, 2, 29)),
+        ("DATEFROMPARTS(2024, NULL, 29)", "date", None),
+        ("EOMONTH('2024-01-31', 1)", "date", datetime.date(2024, 2, 29)),
+        ("CAST(CAST(1 AS bit) AS datetime)", "datetime", at(1900, 1, 2)),
+        ("CAST(CAST(0 AS bit) AS smalldatetime)", "smalldatetime", at(1900, 1, 1)),
+        ("TRY_CAST(N'abcdef' AS nvarchar(3))", "nvarchar(3)", "abc"),
         ("DATALENGTH(N'ab ')", "int", 6),
         ("DATEDIFF(day, '2026-11-30', '2026-12-25')", "int", 25),
         ("DATEADD(month, 1, CAST('2026-01-31' AS date))", "date", datetime.date(2026, 2, 28)),
@@ -354,6 +370,27 @@ def test_an_offset_given_to_a_datetime_leaves_its_milliseconds(shared: Client) -
         assert text == "2026-01-01 10:00:00.007 +01:00"
     finally:
         shared.run("DROP TABLE instants")
+
+
+@pytest.mark.parametrize(
+    ("expression", "number"),
+    [
+        ("POWER(2, 31)", 8115),
+        ("POWER(10.0, 38)", 8115),
+        ("POWER(CAST(3 AS bigint), 39)", 40515),  # a double has not so many digits
+        ("SQRT(-1)", 3623),
+        ("LOG(0)", 3623),
+        ("DATEFROMPARTS(2023, 2, 29)", 289),
+        ("DATEFROMPARTS(10000, 1, 1)", 289),
+        ("CAST(-1 AS smalldatetime)", 8115),
+        ("CAST(2958464 AS datetime)", 8115),
+        ("CAST('2020-01-01' AS datetime) + 3000000", 8115),
+        ("DATEADD(year, -300, CAST('2020-01-01' AS datetime))", 517),
+        ("DATEADD(year, 100, CAST('2020-01-01' AS smalldatetime))", 517),
+    ],
+)
+def test_results_out_of_their_range(shared: Client, expression: str, number: int) -> None:
+    assert shared.error(f"SELECT {expression}").number == number
 
 
 def test_style_114_has_a_colon_before_a_datetimes_milliseconds(shared: Client) -> None:
