@@ -64,7 +64,7 @@ def restore(store: Store, database: e.Database, name: str) -> None:
         store.catalog = catalog
         store.last_lsns[database.id] = last
         for table in (*before, *catalog.tables_of(database.id)):
-            store.identities.pop(table.id, None)
+            store.identities.forget(table.id)
             store.serials[table.id] += 1
 
 
@@ -134,6 +134,6 @@ def _relations(catalog: Catalog, database: e.Database) -> list[_Copied]:
 def _entries(catalog: Catalog, database: e.Database) -> list[e.Owned]:
     """What the catalogue holds of the database, besides itself."""
     everything: list[e.Owned] = []
-    for kind in (e.Table, e.View, e.Instance, e.DdlChange, e.Principal, e.Permission):
+    for kind in e.OWNED:
         everything += catalog.of_kind(kind)
     return [item for item in everything if item.database == database.id]

@@ -209,7 +209,7 @@ class Changer(TargetColumns):
         if own is not None and own.id in known and count:
             row = self.connection.one(f"SELECT max({own.physical}) FROM {STAGE}")
             if row and row[0] is not None:
-                self.work.store.note_identity(self.table, own, int(row[0]))
+                self.work.note_identity(self.table, own, int(row[0]))
                 identity = int(row[0])
         if not rest:
             return STAGE, identity

@@ -136,6 +136,7 @@ def enable_table(work: Work, database: e.Database, request: Request) -> e.Instan
         "INSERT INTO catalog.watermarks VALUES (?, ?)",
         [instance.table, lsns.to_bytes(position.lsn)],
     )
+    work.begins_capture(instance)
     return instance
 
 

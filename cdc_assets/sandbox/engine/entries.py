@@ -284,7 +284,7 @@ class Permission:
         return f"{self.database}/{self.principal.lower()}/{self.name}/{target}"
 
 
-Owned = Table | View | Instance | DdlChange | Principal | Permission
+Owned = Table | View | AliasType | Instance | DdlChange | Principal | Permission
 """What belongs to one database."""
 
 
@@ -313,10 +313,9 @@ class TableVariable:
     """The last value given to each identity column, by the column's id."""
 
 
-KINDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (Database, Table, View, Instance, DdlChange, Login, Principal, Permission, Setting)
-}
+OWNED = get_args(Owned)
+KINDS: dict[str, type] = {kind.__name__: kind for kind in (Database, Login, Setting, *OWNED)}
+"""Every kind that the catalogue keeps, by the name that it is stored under."""
 
 
 def to_json(entry: Any) -> str:

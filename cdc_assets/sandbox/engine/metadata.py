@@ -191,8 +191,10 @@ def _ident_current(context: Context, arguments: Arguments) -> Value:
     kind = types.decimal(38, 0, "numeric")
     if table is None or column is None:
         return values.null(kind)
-    step = (column.identity or (1, 1))[1]
-    return values.of_python(context.store.take_identities(table, column, 0) - step, kind)
+    last = context.store.identities.last(context.connection, table, column)
+    seed, step = column.identity or (1, 1)
+    # Before the first value it is the seed, as after it.
+    return values.of_python(seed if last == seed - step else last, kind)
 
 
 METADATA: dict[str, Callable[[Context, Arguments], Value]] = {

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from cdc_assets.sandbox.engine import failures, faults
+from cdc_assets.sandbox.engine.changefunctions import read_on
 from cdc_assets.sandbox.engine.context import Context, Options
 from cdc_assets.sandbox.engine.interpreter import Interpreter
 from cdc_assets.sandbox.engine.locks import Patience, StaleError
@@ -331,7 +332,7 @@ class EngineSession:
         self.engine.counters.statement(self.context.login.name, objects)
         batches: Iterator[pa.RecordBatch] = iter(reader)
         if later:
-            again = (lambda: iter(self._open(bound.sql))) if scan else None
+            again = (lambda: iter(self._open(read_on(bound.sql)))) if scan else None
             batches = self.victim.cut(batches, later, again)
         return self._batches(batches)
 

@@ -263,11 +263,7 @@ class StatementRunner:
             refuse_end_of_table(work, table, 4712)
             work.connection.execute(f"DELETE FROM {table.physical}")
             work.wrote(table)
-            for column in table.columns:
-                if column.identity is not None:
-                    self.context.store.identities[table.id] = (
-                        column.identity[0] - column.identity[1]
-                    )
+            work.restart_identities(table)
         self.context.row_count = 0
         yield RowCount(None)
 

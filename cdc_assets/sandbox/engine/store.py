@@ -18,6 +18,7 @@ from cdc_assets.sandbox.engine import lsns
 from cdc_assets.sandbox.engine.catalog import Catalog
 from cdc_assets.sandbox.engine.clock import Clock
 from cdc_assets.sandbox.engine.duck import Connection, connect
+from cdc_assets.sandbox.engine.identities import Identities
 from cdc_assets.sandbox.engine.locks import Locks
 from cdc_assets.sandbox.engine.scans import Scans
 from cdc_assets.sandbox.language.macros import definitions
@@ -36,7 +37,7 @@ _TABLES = (
     "base BIGINT, tran BIGINT, begun BIGINT, ended BIGINT, instances VARCHAR)",
     # The oldest LSN each change table holds; cleanup moves it before it deletes rows.
     "CREATE TABLE IF NOT EXISTS catalog.watermarks(instance INTEGER, start_lsn BLOB)",
-    # The last identity values, while the server is stopped.
+    # The last identity values; while the server runs, those that nobody has got yet.
     "CREATE TABLE IF NOT EXISTS catalog.identities(tab INTEGER, last HUGEINT)",
     # Copies of databases, to be restored.
     "CREATE SCHEMA IF NOT EXISTS backups",
@@ -68,7 +69,7 @@ class Store:
         self.last_lsns: dict[int, Lsn] = {}
         self.serials: defaultdict[int, int] = defaultdict(int)
         """How often each table was committed to; a transaction compares what it saw."""
-        self.identities = self._recall_identities()
+        self.identities = Identities(self._root.cursor(), self.catalog)
         self.next_object = max(
             (t.id for t in self.catalog.of_kind(e.Table)), default=_FIRST_OBJECT_ID
         )
@@ -128,12 +129,6 @@ class Store:
         saved = Lsn.parse_optional(self.catalog.setting(f"lsn/{database}", "0x" + "0" * 20))
         self.last_lsns[database] = max([*known, saved or lsns.FIRST])
 
-    def _recall_identities(self) -> dict[int, int]:
-        """The last values given out before a stop; after a kill the rows alone tell them."""
-        kept = {int(t): int(last) for t, last in self._root.rows("FROM catalog.identities")}
-        self._root.execute("DELETE FROM catalog.identities")
-        return kept
-
     def keep_clock(self) -> None:
         """The clock's zone and shift outlive a restart, as a machine's do."""
         with self.transaction() as connection:
@@ -187,33 +182,9 @@ class Store:
             self.next_rowversion += count
             return first
 
-    def take_identities(self, table: e.Table, column: e.Column, count: int) -> int:
-        """The first of `count` new identity values; like SQL Server's, never given back."""
-        seed, step = column.identity or (1, 1)
-        with self._ids:
-            if table.id not in self.identities:
-                function = "max" if step > 0 else "min"
-                row = self._root.one(f"SELECT {function}({column.physical}) FROM {table.physical}")
-                last = row[0] if row else None
-                self.identities[table.id] = seed - step if last is None else int(last)
-            first = self.identities[table.id] + step
-            self.identities[table.id] += step * count
-            return first
-
-    def note_identity(self, table: e.Table, column: e.Column, value: int) -> None:
-        """An explicit identity value was inserted: later ones follow it."""
-        step = (column.identity or (1, 1))[1]
-        self.take_identities(table, column, 0)
-        with self._ids:
-            last = self.identities[table.id]
-            self.identities[table.id] = max(last, value) if step > 0 else min(last, value)
-
     def close(self) -> None:
         """Write everything into the file and close it."""
-        for table, last in self.identities.items():
-            if self.catalog.table_by_id(table) is None:
-                continue
-            self._root.execute("INSERT INTO catalog.identities VALUES (?, ?)", [table, last])
+        self.identities.close()
         self._root.execute("CHECKPOINT")
         self._root.close()
 

@@ -67,6 +67,9 @@ class TemporaryWork(Work):
         self._identities[column.id] = first + step * (count - 1)
         return first
 
+    def note_identity(self, table: e.Table, column: e.Column, value: int) -> None:
+        """No explicit values are inserted."""
+
     def wrote(self, table: e.Table) -> None:
         """Nobody else reads it."""
 

@@ -35,6 +35,7 @@ class Savepoint:
     commands: dict[int, int]
     touched: dict[int, frozenset[int]]
     temporary: Mapping[str, e.TableVariable]
+    restarted: frozenset[int]
 
 
 class Work:
@@ -69,6 +70,8 @@ class Work:
         self._commands: defaultdict[int, int] = defaultdict(int)
         self._touched: defaultdict[int, set[int]] = defaultdict(set)
         self._relied: set[int] = set()
+        self._restarted: dict[int, int] = {}
+        self._beginning: list[e.Instance] = []
         self.open = True
         self._temporary = temporary
         self._temporary_before = dict(temporary)
@@ -88,7 +91,20 @@ class Work:
 
     def take_identities(self, table: e.Table, column: e.Column, count: int) -> int:
         """The first of `count` new identity values; a rollback does not give them back."""
-        return self.store.take_identities(table, column, count)
+        return self.store.identities.take(self.connection, table, column, count)
+
+    def note_identity(self, table: e.Table, column: e.Column, value: int) -> None:
+        """An explicit identity value is inserted: later ones follow it."""
+        self.store.identities.note(self.connection, table, column, value)
+
+    def restart_identities(self, table: e.Table) -> None:
+        """TRUNCATE: the values begin anew, and a rollback lets them go on where they were."""
+        for column in table.columns:
+            if column.identity is not None:
+                last = self.store.identities.last(self.connection, table, column)
+                self._restarted.setdefault(table.id, last)
+                seed, step = column.identity
+                self.store.identities.restart(table.id, seed - step)
 
     def wrote(self, table: e.Table) -> None:
         """A statement changed rows of a table."""
@@ -161,6 +177,7 @@ class Work:
             dict(self._commands),
             {database: frozenset(tables) for database, tables in self._touched.items()},
             dict(self._temporary),
+            frozenset(self._restarted),
         )
 
     def fix(self) -> None:
@@ -184,6 +201,7 @@ class Work:
         self._lazy_keys.clear()
         del self._taken[point.taken :]
         self._return_temporary(point.temporary)
+        self._return_identities(point.restarted)
         self._sequence = defaultdict(int, point.sequence)
         self._commands = defaultdict(int, point.commands)
         touched = {database: set(tables) for database, tables in point.touched.items()}
@@ -194,6 +212,10 @@ class Work:
         for name in [n for n in self._temporary if n.startswith("#")]:
             del self._temporary[name]
         self._temporary.update((n, t) for n, t in before.items() if n.startswith("#"))
+
+    def _return_identities(self, kept: frozenset[int]) -> None:
+        for table in [t for t in self._restarted if t not in kept]:
+            self.store.identities.restart(table, self._restarted.pop(table))
 
     def _begin_anew(self, journal: Journal | None, count: int) -> None:
         # Nobody commits in between, so the row ids that the journal names stay what they are.
@@ -232,6 +254,7 @@ class Work:
             try:
                 self._check_capture()
                 self._check_keys()
+                self._begin_capture()
                 changed = self._write_commits()
                 self.connection.control("COMMIT")
             except duckdb.Error as error:
@@ -258,6 +281,19 @@ class Work:
             # Someone else changed it meanwhile: what is stored now has both changes.
             version = max(self.store.catalog.version, self.catalog.version) + 1
             self.store.catalog = Catalog.load(self.connection, version)
+
+    def begins_capture(self, instance: e.Instance) -> None:
+        """From this transaction's commit on, an instance's changes are recorded."""
+        self._beginning.append(instance)
+
+    def _begin_capture(self) -> None:
+        """Who committed meanwhile did not record: those commits come before the low watermark."""
+        for instance in self._beginning:
+            position = self.store.next_lsn(instance.database, 0)
+            self.connection.execute(
+                "UPDATE catalog.watermarks SET start_lsn = ? WHERE instance = ?",
+                [to_bytes(position.lsn), instance.table],
+            )
 
     def _write_commits(self) -> set[int]:
         changed = {database for database, count in self._sequence.items() if count}
@@ -309,6 +345,7 @@ class Work:
     def rollback(self) -> None:
         """Undo everything; the identity values stay taken, as in SQL Server."""
         self._return_temporary(self._temporary_before)
+        self._return_identities(frozenset())
         if self.open:
             self.open = False
             self.connection.recorder = None

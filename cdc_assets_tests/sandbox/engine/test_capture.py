@@ -312,6 +312,20 @@ def test_a_writer_gives_way_to_a_new_instance(engine_server: Server, db: Client)
     assert db.rows("SELECT * FROM t") == []
 
 
+def test_what_was_committed_unrecorded_is_below_the_low_watermark(
+    engine_server: Server, t: Client
+) -> None:
+    t.run("CREATE TABLE late (id int PRIMARY KEY)", "BEGIN TRAN")
+    captured(t, "late")
+    other = engine_server.client()
+    other.run("BEGIN TRAN; INSERT late VALUES (1); INSERT t VALUES (1, 'a'); COMMIT")
+    t.run("COMMIT", "INSERT late VALUES (2)")
+    assert t.rows("SELECT id FROM cdc.dbo_late_CT") == [(2,)]
+    low = "(SELECT start_lsn FROM cdc.change_tables WHERE capture_instance = 'dbo_late')"
+    assert t.value(f"SELECT COUNT(*) FROM cdc.dbo_t_CT WHERE [__$start_lsn] < {low}") == 1
+    assert t.value(f"SELECT COUNT(*) FROM cdc.dbo_late_CT WHERE [__$start_lsn] > {low}") == 1
+
+
 # --- keys that move inside one statement -------------------------------------------------------
 
 

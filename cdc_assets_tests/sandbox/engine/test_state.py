@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytds
 import pytest
 
+from cdc_assets.sandbox.engine import entries
 from cdc_assets.sandbox.handle import Sandbox
 from cdc_assets.sandbox.workload.changes import Changes
 from cdc_assets.sandbox.workload.tables import Scale
@@ -48,6 +50,53 @@ def test_an_identity_value_never_comes_back(engine_server: Server, db: Client) -
         again = engine_server.client()
         again.run("INSERT t VALUES (3)")
         assert again.value("SELECT MAX(id) FROM t") == expected
+
+
+def test_alias_types_outlive_a_restart(engine_server: Server, db: Client) -> None:
+    db.run("CREATE TYPE price FROM decimal(9, 2) NOT NULL", "CREATE TABLE t (p price)")
+    engine_server.restart()
+    again = engine_server.client()
+    assert again.value("SELECT name FROM sys.types WHERE is_user_defined = 1") == "price"
+    assert again.error("DROP TYPE price").number == 3732
+
+
+def test_every_kind_of_entry_is_read_back() -> None:
+    """What the catalogue stores under a name that it does not know, no server starts with."""
+    stored = [
+        kind
+        for kind in vars(entries).values()
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind) and hasattr(kind, "key")
+    ]
+    assert set(entries.KINDS.values()) == set(stored)
+    owned = {kind for kind in stored if "database" in {f.name for f in dataclasses.fields(kind)}}
+    assert set(entries.OWNED) == owned - {entries.Login}  # a login's is where it begins
+
+
+def test_a_kill_gives_no_identity_value_twice(empty_shop: Path, tmp_path: Path) -> None:
+    """SQL Server's cache: after a kill values are missing, up to a thousand of an int's."""
+    script = (
+        "import sys, os, signal; from pathlib import Path\n"
+        "from cdc_assets_tests.sandbox.harness import Server\n"
+        "db = Server(Path(sys.argv[1])).client()\n"
+        "db.run('CREATE TABLE t (id int IDENTITY, v int)', 'INSERT t VALUES (1), (2)')\n"
+        "db.run('DELETE t', 'CREATE TABLE back (id smallint IDENTITY(1, -1), v int)')\n"
+        "db.run('BEGIN TRAN; INSERT back VALUES (1), (2)')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    state = tmp_path / "state"
+    subprocess.run(["cp", "-r", str(empty_shop), str(state)], check=True)
+    killed = subprocess.run([sys.executable, "-c", script, str(state)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    server = Server(state)
+    try:
+        for expected in ((1003, -101), (1004, -102)):
+            db = server.client()
+            db.run("INSERT t VALUES (3); INSERT back VALUES (3)")
+            assert db.value("SELECT MAX(id) FROM t") == expected[0]
+            assert db.value("SELECT MIN(id) FROM back") == expected[1]
+            server.restart()
+    finally:
+        server.close()
 
 
 def test_a_kill_loses_nothing_committed(empty_shop: Path, tmp_path: Path) -> None:

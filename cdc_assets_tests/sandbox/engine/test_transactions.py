@@ -288,3 +288,17 @@ def test_a_key_is_taken_whatever_the_transaction_does_next(
     other.run("INSERT keyed VALUES (2)")
     t.run("COMMIT")
     assert other.error("INSERT keyed VALUES (1)").number == 2627
+
+
+def test_identity_values_of_a_transaction(t: Client) -> None:
+    t.run("BEGIN TRAN; CREATE TABLE n (id int IDENTITY(5, 2), v int); INSERT n VALUES (1), (2)")
+    assert t.rows("SELECT id, IDENT_CURRENT('n') FROM n") == [(5, 7), (7, 7)]
+    t.run("COMMIT", "BEGIN TRAN; TRUNCATE TABLE n; INSERT n VALUES (3)")
+    assert t.rows("SELECT id FROM n") == [(5,)]
+    t.run("ROLLBACK", "INSERT n VALUES (4)")
+    assert t.rows("SELECT id FROM n") == [(5,), (7,), (9,)]
+    t.run("BEGIN TRAN; SAVE TRAN s; TRUNCATE TABLE n; ROLLBACK TRAN s; COMMIT")
+    t.run("INSERT n VALUES (5)", "TRUNCATE TABLE n")
+    assert t.value("SELECT IDENT_CURRENT('n')") == 5
+    t.run("INSERT n VALUES (6)")
+    assert t.rows("SELECT id FROM n") == [(5,)]
