@@ -256,12 +256,23 @@ def test_in_the_foreground(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ,
+        # Whatever the shell that began the tests ignores: a program in its background, SIGINT.
+        preexec_fn=_ignore_nothing,
     ) as process:
-        assert process.stdout is not None
-        ready = process.stdout.readline()
-        assert ready.startswith("sandbox ready: server tcp:127.0.0.1,")
-        assert str(tmp_path / "s" / "sales.odbc") in ready
-        began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
-        assert time.monotonic() - began < 5
+        try:
+            assert process.stdout is not None
+            ready = process.stdout.readline()
+            assert ready.startswith("sandbox ready: server tcp:127.0.0.1,")
+            assert str(tmp_path / "s" / "sales.odbc") in ready
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 0
+            assert time.monotonic() - began < 5
+        finally:
+            process.kill()  # leaving the block waits for its end
+
+
+def _ignore_nothing() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
