@@ -256,8 +256,6 @@ def test_in_the_foreground(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ,
-        # Whatever the shell that began the tests ignores: a program in its background, SIGINT.
-        preexec_fn=_ignore_nothing,
     ) as process:
         try:
             assert process.stdout is not None
@@ -270,9 +268,3 @@ def test_in_the_foreground(tmp_path: Path) -> None:
             assert time.monotonic() - began < 5
         finally:
             process.kill()  # leaving the block waits for its end
-
-
-def _ignore_nothing() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
