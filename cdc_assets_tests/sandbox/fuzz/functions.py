@@ -208,7 +208,10 @@ def math_call(random: Random, value: Expr) -> Expr:
         raise UnsureError
     name = random.choice(["ABS", "SIGN", "FLOOR", "CEILING", "ROUND"])
     if name == "ABS":
-        return call(name, kind, [value], lambda v: _absolute(v, kind))
+        wide = kind
+        if kind.name in ("decimal", "numeric"):
+            wide = model.decimal_type(38, kind.scale or 0, kind.name)
+        return call(name, wide, [value], lambda v: _absolute(v, kind))
     if name == "SIGN":
         return call(name, kind, [value], lambda v: _as(kind, (v > 0) - (v < 0)))
     if name in ("FLOOR", "CEILING"):
