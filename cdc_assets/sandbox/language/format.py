@@ -64,13 +64,14 @@ _DATES = {
     111: "replace({date}, '-', '/')",
 }
 _CLOCKS = {8: 0, 24: 0, 108: 0, 14: 3, 114: 3}
+"""Styles of a clock, and how many digits of a second they have."""
 _OLD_MOMENTS = frozenset({"datetime", "smalldatetime"})
 
 
 def _time(sql: str, source: SqlType, style: int | None) -> str:
     digits = types.fractional_digits(source)
     if source.name == "time":
-        return f"clock_text({sql}, {digits})"
+        return _clock(sql, digits, style)
     if source.name == "datetimeoffset":
         return _offset(sql, digits, style)
     ticks = f"date_ticks({sql})" if source.name == "date" else f"({sql})"
@@ -95,7 +96,7 @@ def _time(sql: str, source: SqlType, style: int | None) -> str:
         # The old types have a colon before their milliseconds.
         return f"replace(clock_text({ticks} % {TICKS_PER_DAY}, 3), '.', ':')"
     if style in _CLOCKS:
-        return f"clock_text({ticks} % {TICKS_PER_DAY}, {min(_CLOCKS[style], digits)})"
+        return _clock(f"{ticks} % {TICKS_PER_DAY}", digits, style)
     if style in (0, 100):
         return _american(ticks)
     raise SqlError(
@@ -103,6 +104,14 @@ def _time(sql: str, source: SqlType, style: int | None) -> str:
         f"{style} is not a valid style number when converting from {source.name} "
         "to a character string.",
     )
+
+
+def _clock(clock: str, digits: int, style: int | None) -> str:
+    """A time of the day; the page says milliseconds of 14 and 114, whatever the type's digits."""
+    wanted = {None: 7, 20: 0, 120: 0, 21: 7, 25: 7, 121: 7, 126: 7, 127: 7, **_CLOCKS}.get(style)
+    if wanted is None or (style in (14, 114) and digits > wanted):
+        raise errors.unsupported(f"CONVERT of a time of {digits} digits with style {style}")
+    return f"clock_text({clock}, {min(wanted, digits)})"
 
 
 def _iso(ticks: str, source: SqlType, digits: int) -> str:

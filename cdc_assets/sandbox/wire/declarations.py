@@ -25,6 +25,8 @@ _ALIASES = {
 _LENGTHS = frozenset(("char", "varchar", "nchar", "nvarchar", "binary", "varbinary"))
 _SCALES = frozenset(("time", "datetime2", "datetimeoffset"))
 _FLOAT_DIGITS_OF_REAL = 24
+MAX_DIGITS = 38
+"""Of a decimal, in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,9 @@ class Declaration:
 
 
 def parse_declarations(text: str) -> tuple[Declaration, ...]:
-    """The declarations, in order; `SqlError` 102 where the text is none."""
-    return tuple(_declaration(part) for part in _split(text) if part.strip())
+    """The declarations, in order; `SqlError` 102 where the text is none, 2750 or 183 for a type."""
+    parts = [part for part in _split(text) if part.strip()]
+    return tuple(_declaration(part, number) for number, part in enumerate(parts, start=1))
 
 
 def bind(declared: Sequence[Declaration], values: Sequence[Parameter]) -> tuple[Parameter, ...]:
@@ -78,13 +81,29 @@ def _declared_type(declaration: Declaration, value: Parameter) -> SqlType:
     return declaration.type
 
 
-def _declaration(text: str) -> Declaration:
+def _declaration(text: str, number: int) -> Declaration:
     match = _DECLARATION.match(text)
     if match is None:
         raise SqlError(102, f"Incorrect syntax near '{text.strip()[:60]}'.", severity=15)
     name = match["type"].lower().replace("[", "").replace("]", "").removeprefix("sys.")
     arguments = [part.strip().lower() for part in (match["arguments"] or "").split(",")]
-    return Declaration(match["name"], _sql_type(name, arguments), bool(match["output"]))
+    kind = _sql_type(name, arguments)
+    if kind is not None and kind.name in ("decimal", "numeric"):
+        _check_digits(kind, number)
+    return Declaration(match["name"], kind, bool(match["output"]))
+
+
+def _check_digits(kind: SqlType, number: int) -> None:
+    """Raise Msg 2750 or 183 for a decimal that there is not."""
+    digits, scale = kind.precision or 0, kind.scale or 0
+    if digits > MAX_DIGITS:
+        raise SqlError(
+            2750,
+            f"Column or parameter #{number}: Specified column precision {digits} is greater than "
+            f"the maximum precision of {MAX_DIGITS}.",
+        )
+    if scale > digits:
+        raise SqlError(183, f"The scale ({scale}) must be within the range 0 to {digits}.", 15)
 
 
 def _sql_type(declared: str, arguments: list[str]) -> SqlType | None:
@@ -96,7 +115,8 @@ def _sql_type(declared: str, arguments: list[str]) -> SqlType | None:
             MAX_LENGTH if argument == "max" else int(argument) for argument in arguments if argument
         ]
         sql_type = _with_arguments(name, numbers)
-        arrow_type(sql_type)
+        if sql_type.name not in ("decimal", "numeric"):  # those are judged by their digits
+            arrow_type(sql_type)
     except Exception:  # noqa: BLE001 - an unknown type is the engine's to judge
         return None
     return sql_type

@@ -57,11 +57,15 @@ _TABLE = 0xF3
 Decoded = tuple[SqlType, object]
 
 
+class _NoSuchNumberError(Exception):
+    """A numeric of more digits than there are, or of more behind the point than it has."""
+
+
 def read_parameter(reader: ByteReader, position: int) -> Parameter | None:
     """The next parameter of an RPC; None where the client asks for the default.
 
-    Raises `SqlError` 2715 for a table-valued one and 8009 for other types the sandbox does not
-    take, `ProtocolError` for bad bytes.
+    Raises `SqlError` 2715 for a table-valued one, 8009 for other types the sandbox does not take
+    and 8023 for a numeric that there is not, `ProtocolError` for bad bytes.
     """
     name = reader.short_text()
     status = reader.u8()
@@ -78,14 +82,23 @@ def read_parameter(reader: ByteReader, position: int) -> Parameter | None:
 def read_typed_value(reader: ByteReader, name: str = "") -> Decoded:
     """A TYPE_INFO and the value after it."""
     token = reader.u8()
-    for tokens, read in _READERS:
-        if token in tokens:
-            return read(reader, token)
-    text = (
+    stream = (
         "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is "
-        f'incorrect. Parameter "{name}": Data type 0x{token:02X} is unknown.'
+        f'incorrect. Parameter "{name}":'
     )
-    raise SqlError(8009, text)
+    for tokens, read in _READERS:
+        if token not in tokens:
+            continue
+        try:
+            return read(reader, token)
+        except _NoSuchNumberError as error:
+            text = (
+                f"{stream} The supplied value is not a valid instance of data type {error}. Check "
+                "the source data for invalid values. An example of an invalid value is data of "
+                "numeric type with scale greater than precision."
+            )
+            raise SqlError(8023, text) from error
+    raise SqlError(8009, f"{stream} Data type 0x{token:02X} is unknown.")
 
 
 def _no_table_type(reader: ByteReader, position: int) -> SqlError:
@@ -123,7 +136,7 @@ def _read_decimal(reader: ByteReader, token: int) -> Decoded:
     reader.u8()  # the longest a value may be; each says its own length
     precision, scale = reader.u8(), reader.u8()
     if not 1 <= precision <= 38 or scale > precision:
-        raise ProtocolError(f"decimal({precision},{scale})")
+        raise _NoSuchNumberError(_DECIMAL[token])
     sql_type = SqlType(_DECIMAL[token], precision=precision, scale=scale)
     raw = reader.take(reader.u8())
     if not raw:

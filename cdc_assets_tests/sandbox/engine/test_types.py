@@ -398,3 +398,8 @@ def test_style_114_has_a_colon_before_a_datetimes_milliseconds(shared: Client) -
     assert shared.value(f"SELECT {text.format('datetime')}") == "01:02:03:000"
     assert shared.value(f"SELECT {text.format('smalldatetime')}") == "01:02:00:000"
     assert shared.value(f"SELECT {text.format('datetime2(3)')}") == "01:02:03.000"
+    # What comes of more digits, no page says.
+    assert shared.error(f"SELECT {text.format('datetime2(7)')}").number == 40515
+    assert shared.error(f"SELECT {text.format('time(7)')}").number == 40515
+    seconds = "CONVERT(varchar(20), CAST('01:02:03.456' AS time(3)), 108)"
+    assert shared.value(f"SELECT {seconds}") == "01:02:03"

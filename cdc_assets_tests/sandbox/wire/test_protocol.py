@@ -210,11 +210,21 @@ def test_a_reset_may_keep_the_transaction(raw: RawClient) -> None:
 # --- what is refused, and stays in step --------------------------------------------------------
 
 
+def declared(kind: str) -> bytes:
+    """A statement with an int for a parameter that is declared as something else."""
+    statement = (p.nvarchar("SELECT @a"), p.nvarchar(f"@a {kind}"))
+    return p.call("sp_executesql", *statement, b"\x26\x04\x04\x01\x00\x00\x00")
+
+
 @pytest.mark.parametrize(
     ("kind", "data", "expected"),
     [
         (p.RPC, p.call("sp_executesql", p.nvarchar("q"), p.table_valued(), p.nvarchar("x")), 2715),
         (p.RPC, p.call("sp_executesql", b"\x62\x00\x00\x00\x00"), 8009),
+        (p.RPC, p.call("sp_executesql", b"\x6c\x11\x27\x26\x00"), 8023),  # numeric(39,38)
+        (p.RPC, p.call("sp_executesql", b"\x6c\x11\x0a\x0c\x00"), 8023),  # numeric(10,12)
+        (p.RPC, declared("numeric(39,38)"), 2750),
+        (p.RPC, declared("decimal(10, 12)"), 183),
         (p.RPC, p.call(99, p.nvarchar("q")), 2812),
         (p.SQL_BATCH, p.batch("INSERT BULK t ([id] int) WITH (TABLOCK)"), 40515),
         (p.BULK, p.bulk(), 40515),
