@@ -84,6 +84,7 @@ def require_owner(call: Call) -> None:
 
 def _read_query(call: Call, sql: str) -> list[Row]:
     call.session.prepare_read()
+    call.session.context.check_isolation(call.session.context.current.id)
     return call.context.connection.rows(sql)
 
 

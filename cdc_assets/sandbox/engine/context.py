@@ -9,6 +9,7 @@ from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.access import Access
 from cdc_assets.sandbox.engine.catalog import Catalog
 from cdc_assets.sandbox.engine.duck import Connection
+from cdc_assets.sandbox.engine.failures import no_snapshots
 from cdc_assets.sandbox.engine.store import Store
 from cdc_assets.sandbox.engine.transaction import OpenTransaction
 from cdc_assets.sandbox.language.values import Value
@@ -111,6 +112,15 @@ class Context:
         if not qualifier:
             return self
         return dataclasses.replace(self, database=self.find_database(qualifier).name)
+
+    def check_isolation(self, database: int) -> None:
+        """Raise Msg 3952 where a database is read or written under a level that it forbids.
+
+        SET TRANSACTION ISOLATION LEVEL itself succeeds, and the level stays.
+        """
+        found = self.catalog.database(database)
+        if self.options.isolation == "SNAPSHOT" and not found.snapshot_allowed:
+            raise no_snapshots(found.name)
 
     def find_view(self, parts: tuple[str, ...]) -> e.View | None:
         """A view by its one to three part name."""

@@ -102,7 +102,7 @@ def left_uncommittable() -> SqlError:
 
 
 def no_snapshots(database: str) -> SqlError:
-    """Msg 3952: SET TRANSACTION ISOLATION LEVEL SNAPSHOT where the database allows none."""
+    """Msg 3952: a database that allows no snapshots, under the isolation level SNAPSHOT."""
     return SqlError(
         3952,
         f"Snapshot isolation transaction failed accessing database '{database}' because snapshot "

@@ -54,7 +54,10 @@ class Resolver:
         if table is None:
             view = self.context.find_view(parts)
             if view is not None:
+                self.context.check_isolation(view.database)
                 return self._stored_view(parts, view)
+        if table is not None:
+            self.context.check_isolation(table.database)
         if self._depth and table is not None:
             return relation_of(table, None, self._names(parts, table))
         if table is None or not (self.context.access.sees(table)):
@@ -111,8 +114,10 @@ class Resolver:
         database = self.context.current
         if len(parts) > 2 and parts[-3]:
             database = self.context.find_database(parts[-3])
-        if schema.lower() == "cdc" and not database.cdc_enabled:
-            raise errors.invalid_object(".".join(parts))
+        if schema.lower() == "cdc":
+            if not database.cdc_enabled:
+                raise errors.invalid_object(".".join(parts))
+            self.context.check_isolation(database.id)
         found = views.find(schema, name)
         if found is None:
             dynamic = serverfunctions.dynamic_view(self.context, schema, name)
@@ -164,6 +169,7 @@ class Resolver:
         found = changes_relation(self._place(name), name, arguments)
         if found is None:
             raise errors.invalid_object(".".join(name))
+        self.context.check_isolation(self._place(name).database.id)
         return found
 
     # --- variables -----------------------------------------------------------------------------
@@ -221,6 +227,7 @@ class Resolver:
         upper = ".".join(name[-2:]).upper()
         found = cdcfunctions.scalar(place, upper, arguments)
         if found is not None:
+            self.context.check_isolation(place.database.id)
             return found
         # What needs no database is the same in each of them.
         found = plain(upper, arguments) if len(name) > 2 else None

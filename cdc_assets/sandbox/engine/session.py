@@ -300,8 +300,6 @@ class EngineSession:
         context = self.context
         if context.options.implicit_transactions and not context.transactions:
             self.begin()
-        if context.options.isolation == "SNAPSHOT" and not context.current.snapshot_allowed:
-            raise failures.no_snapshots(context.database)
         if context.transactions and context.options.isolation in _SNAPSHOT_LEVELS:
             self.begin_work()
 

@@ -180,6 +180,7 @@ class StatementRunner:
             raise errors.invalid_object(".".join(parts))
         if table.shipped:
             raise errors.unsupported("A change of a table that CDC made")
+        self.context.check_isolation(table.database)
         return table
 
     def _target(self, statement: s.Insert | s.Update | s.Delete, binder: QueryBinder) -> e.Table:

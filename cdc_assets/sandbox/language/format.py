@@ -65,6 +65,7 @@ _DATES = {
 }
 _CLOCKS = {8: 0, 24: 0, 108: 0, 14: 3, 114: 3}
 """Styles of a clock, and how many digits of a second they have."""
+_CLOCKS_OF_TIME = {**_CLOCKS, 20: 0, 120: 0, 21: 7, 25: 7, 121: 7, 126: 7, 127: 7}
 _OLD_MOMENTS = frozenset({"datetime", "smalldatetime"})
 
 
@@ -108,7 +109,7 @@ def _time(sql: str, source: SqlType, style: int | None) -> str:
 
 def _clock(clock: str, digits: int, style: int | None) -> str:
     """A time of the day; the page says milliseconds of 14 and 114, whatever the type's digits."""
-    wanted = {None: 7, 20: 0, 120: 0, 21: 7, 25: 7, 121: 7, 126: 7, 127: 7, **_CLOCKS}.get(style)
+    wanted = 7 if style is None else _CLOCKS_OF_TIME.get(style)
     if wanted is None or (style in (14, 114) and digits > wanted):
         raise errors.unsupported(f"CONVERT of a time of {digits} digits with style {style}")
     return f"clock_text({clock}, {min(wanted, digits)})"
