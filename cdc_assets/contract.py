@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+from cdc_assets.names import folded
+
 SCHEMA_VERSION_PROPERTY = "cdc_assets.schemaVersion"
 """Table property holding the version of the contract a table was born with or migrated to."""
 
@@ -203,3 +205,11 @@ def silver_columns(captured: tuple[Column, ...]) -> tuple[Column, ...]:
 def captured_of_bronze(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """The captured columns among a bronze table's columns, in order."""
     return tuple(column for column in columns if column.name not in BRONZE.names)
+
+
+_OURS = {folded(name): name for name in (*BRONZE.names, *SILVER.names)}
+
+
+def our_column(name: str) -> str | None:
+    """The column that we define and whose place one of this name would take, or None."""
+    return _OURS.get(folded(name))

@@ -10,6 +10,20 @@ ZONE_PATTERN = r"^[A-Za-z0-9 .+()_-]{1,128}$"
 """What Windows may call a time zone: `sys.time_zone_info` has nothing else."""
 
 
+NAME_LENGTH_MAX = 128
+"""SQL Server's limit for an identifier, in UTF-16 code units."""
+
+
+def folded(name: str) -> str:
+    """A name as it compares to others: letter by letter, as Java (and so Spark) ignores case."""
+    return "".join(_folded(letter) for letter in name)
+
+
+def _folded(letter: str) -> str:
+    upper = letter.upper() if len(letter.upper()) == 1 else letter
+    return upper.lower() if len(upper.lower()) == 1 else upper
+
+
 @dataclass(frozen=True, slots=True)
 class DatabaseName:
     """A database of `tables.yaml` and its lake; every path below comes from here."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ import yaml
 from cdc_assets.cli.wire import wire
 from cdc_assets.engines.database import Database
 from cdc_assets.lake.tables import query
+from cdc_assets.planning.merging import quoted
 from cdc_assets.settings import load_settings
 from cdc_assets.sqlserver.connection_string import odbc_pairs
 
@@ -61,7 +63,22 @@ class Server:
     def text(self, database: str) -> str:
         """The product's connection string for one of the databases."""
         pairs = {**odbc_pairs(self.reader), "database": database}
-        return ";".join(f"{key}={value}" for key, value in pairs.items())
+        return ";".join(f"{key}={_braced(value)}" for key, value in pairs.items())
+
+
+def _braced(value: str) -> str:
+    """A value of a connection string, in braces where it needs them."""
+    return "{" + value.replace("}", "}}") + "}" if re.search(r"[^\w.,:/\\-]", value) else value
+
+
+def bracketed(name: str) -> str:
+    """A name as T-SQL takes any."""
+    return "[" + name.replace("]", "]]") + "]"
+
+
+def text(value: str) -> str:
+    """A text literal."""
+    return "N'" + value.replace("'", "''") + "'"
 
 
 @dataclass(frozen=True)
@@ -86,11 +103,11 @@ class Source:
     name: str
 
     @classmethod
-    def create(cls, server: Server) -> Source:
+    def create(cls, server: Server, name: str = "") -> Source:
         """A new, empty database."""
-        name = f"t{os.getpid()}_{next(_numbers)}"
+        name = name or f"t{os.getpid()}_{next(_numbers)}"
         with wire(server.admin, database="master") as cursor:
-            cursor.execute(f"CREATE DATABASE [{name}]")
+            cursor.execute(f"CREATE DATABASE {bracketed(name)}")
         source = cls(server, name)
         source.execute("EXEC sys.sp_cdc_enable_db")
         if server.reader != server.admin:
@@ -114,17 +131,19 @@ class Source:
             cursor.execute(text)
             return [tuple(row) for row in cursor.fetchall()]
 
-    def enable(self, table: str, schema: str = "dbo") -> None:
-        """Capture a table under its default name."""
+    def enable(self, table: str, schema: str = "dbo", instance: str = "") -> None:
+        """Capture a table, under its default name where none is given."""
+        instance = instance or f"{schema}_{table}"
         self.execute(
-            f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}',"
-            f" @source_name = N'{table}', @role_name = NULL, @supports_net_changes = 0"
+            f"EXEC sys.sp_cdc_enable_table @source_schema = {text(schema)},"
+            f" @source_name = {text(table)}, @capture_instance = {text(instance)},"
+            " @role_name = NULL, @supports_net_changes = 0"
         )
         if self.server.reader != self.server.admin:
             reader = self.server.reader_login
             self.execute(
-                f"GRANT SELECT ON [{schema}].[{table}] TO [{reader}]",
-                f"GRANT SELECT ON cdc.[{schema}_{table}_CT] TO [{reader}]",
+                f"GRANT SELECT ON {bracketed(schema)}.{bracketed(table)} TO [{reader}]",
+                f"GRANT SELECT ON cdc.{bracketed(instance + '_CT')} TO [{reader}]",
             )
 
     def counters(self) -> Counters:
@@ -206,7 +225,7 @@ class Project:
         """Bronze's rows, in the order of the changes."""
         database = self.database()
         found = database.lake.bronze(database.table(table))
-        names = ", ".join(f"`{c}`" for c in columns) or "*"
+        names = ", ".join(quoted(c) for c in columns) or "*"
         return query(
             f"SELECT {names} FROM b ORDER BY `_start_lsn`, `_command_id` NULLS FIRST,"
             " `_seqval` NULLS FIRST, `_operation`",
@@ -217,7 +236,7 @@ class Project:
         """Silver's rows as tuples, sorted."""
         database = self.database()
         found = database.lake.silver(database.table(table))
-        names = ", ".join(f"`{c}`" for c in columns)
+        names = ", ".join(quoted(c) for c in columns)
         rows = query(f"SELECT {names} FROM s", s=found).to_pylist()
         return sorted((tuple(row.values()) for row in rows), key=repr)
 
@@ -231,7 +250,7 @@ class Project:
 
     def assert_identical(self, table: str, columns: Sequence[str], schema: str = "dbo") -> None:
         """Silver holds exactly the source's rows."""
-        names = ", ".join(f"[{c}]" for c in columns)
+        names = ", ".join(bracketed(c) for c in columns)
         name = table.removeprefix(f"{schema}_")
         theirs = sorted(self.source.rows(f"SELECT {names} FROM [{schema}].[{name}]"), key=repr)
         assert self.silver(table, columns) == theirs

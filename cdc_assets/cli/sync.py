@@ -42,8 +42,8 @@ def run_sync(key: str, tables: list[str], *, resnapshot: bool = False) -> int:
             )
     if loaded:
         Console().print(shown)
-    if loaded and report.warning:
-        Console(stderr=True, soft_wrap=True).print(report.warning, markup=False)
+    for warning in report.warnings if loaded else ():
+        Console(stderr=True, soft_wrap=True).print(warning, markup=False)
     errors = [
         *(outcome.error for outcome in report.failed),
         *(outcome.error for outcome in applied.values() if outcome.error is not None),

@@ -19,6 +19,7 @@ from cdc_assets.contract import Column
 from cdc_assets.lake.tables import (
     APPEND_ATTEMPTS_MAX,
     StorageOptions,
+    columns_of,
     is_conflict,
     query,
     retry_conflicts,
@@ -27,6 +28,7 @@ from cdc_assets.planning.merging import key_bounds, quoted
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.sqlserver.connection import Connections
 from cdc_assets.sqlserver.read import arrow_schema, read_range, with_large_values
+from cdc_assets.sqlserver.types import arrow_type
 
 BATCHES_WAITING_MAX = 4
 """Batches that wait for the writer while several connections read; bounds the memory."""
@@ -90,12 +92,12 @@ def _write(table: DeltaTable, plan: AppendPlan, reading: _Reading) -> AppendResu
         first = next(batches, None)
         if first is None:
             return AppendResult(committed=False)
-        rows = itertools.chain((first,), batches)
-        known = {f.name for f in table.schema().fields}
-        new_columns = any(column.name not in known for column in plan.columns)
+        columns = _all_columns(table, plan.columns)
+        rows = (_padded(batch, columns) for batch in itertools.chain((first,), batches))
+        new_columns = len(columns) > len(table.schema().fields)
         write_deltalake(
             table,
-            pa.RecordBatchReader.from_batches(arrow_schema(plan.columns), rows),
+            pa.RecordBatchReader.from_batches(arrow_schema(columns), rows),
             mode="append",
             schema_mode="merge" if new_columns else None,
             commit_properties=_properties(plan.tag),
@@ -108,6 +110,21 @@ def _write(table: DeltaTable, plan: AppendPlan, reading: _Reading) -> AppendResu
     finally:
         batches.close()
     return AppendResult(True, reading.rows, time.monotonic() - started, reading.bytes / 1e6)
+
+
+def _all_columns(table: DeltaTable, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The columns, and those that the table has besides: delta-rs appends no fewer."""
+    given = {column.name for column in columns}
+    return (*columns, *(c for c in columns_of(table) if c.name not in given))
+
+
+def _padded(batch: pa.RecordBatch, columns: tuple[Column, ...]) -> pa.RecordBatch:
+    """A batch with NULL in the columns that were not read."""
+    more = columns[batch.num_columns :]
+    if not more:
+        return batch
+    nulls = [pa.nulls(batch.num_rows, arrow_type(column.type)) for column in more]
+    return pa.RecordBatch.from_arrays([*batch.columns, *nulls], schema=arrow_schema(columns))
 
 
 @dataclass(slots=True)
@@ -246,7 +263,7 @@ def _commit_nothing(silver: DeltaTable, plan: ApplyPlan) -> None:
     """Carry the transaction where the MERGE changed nothing: delta-rs then commits nothing."""
     write_deltalake(
         silver,
-        arrow_schema(plan.columns).empty_table(),
+        arrow_schema(_all_columns(silver, plan.columns)).empty_table(),
         mode="append",
         commit_properties=_properties(plan.tag, retries=0),
     )

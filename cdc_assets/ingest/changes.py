@@ -16,11 +16,12 @@ from cdc_assets.engines.database import Database
 from cdc_assets.errors import CommitConflictError, TableReplacedError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.clock import latest_commit_ts
+from cdc_assets.ingest.columns import columns_to_load
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.lake.bronze import change_commits, changes_end
 from cdc_assets.lake.facts import FactsEntry
-from cdc_assets.lake.tables import table_id
+from cdc_assets.lake.tables import beyond_arrow, check_names, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress
@@ -37,7 +38,6 @@ from cdc_assets.planning.ranges import ROWS_PER_RANGE_MIN, change_ranges
 from cdc_assets.planning.records import ChangeCommit, ChangeCounts, ControlRow
 from cdc_assets.planning.snapshots import Snapshots
 from cdc_assets.sqlserver import queries
-from cdc_assets.sqlserver.catalog import captured_columns
 from cdc_assets.sqlserver.connection import Connection
 from cdc_assets.sqlserver.read import check_guard
 
@@ -136,7 +136,6 @@ def _append(
     nothing = (None, AppendResult(committed=False))
     if position.lsn >= end.lsn:
         return nothing
-    choice = database.choose(table.key)
     first = position.lsn.next()
     with database.connections.lend() as connection:
         rows = connection.rows(
@@ -148,23 +147,25 @@ def _append(
             # A purged range counts as empty: "nothing there" needs the same proof as a read.
             check_guard(connection, guard, where=str(table))
             return nothing
-        wanted = database.settings.tables[table.key].columns
-        columns = captured_columns(connection, instance, wanted)
+        columns = columns_to_load(database, table, connection, instance, bronze)
+        declared = bronze_columns(columns.declared)
+        check_names(bronze, declared, where=str(table))
+        choice = database.choose(table.key, beyond_arrow(bronze, declared))
         pieces = _split(connection, instance, first, end.lsn, counts, database)
         end, floors = _times(connection, poll, position, end, pieces)
     batch_id = (bronze.transaction_version(table.changes_app) or 0) + 1
     commit = ChangeCommit(
         table.changes_app, batch_id, table.bronze, position, end, counts, str(choice)
     )
-    names = [column.name for column in columns]
     result = database.engine(choice).append(
         AppendPlan(
             table=str(table),
             uri=table.bronze_uri,
-            columns=bronze_columns(tuple(c.column for c in columns)),
+            columns=declared,
             ranges=tuple(
                 ReadRange(
-                    text=queries.read_changes(instance.name, names),
+                    text=queries.read_changes(instance.name, columns.selected),
+                    names=(*queries.CHANGE_NAMES, *columns.names),
                     parameters=queries.closed_range(low, high),
                     constants=(
                         ("_capture_instance", instance.name),

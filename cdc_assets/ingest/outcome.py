@@ -29,7 +29,8 @@ class TableOutcome:
     """One table's part of a sync: what was written, and what is still to be recorded.
 
     `silver_lost` says that silver is missing or another table: its row has no position any more.
-    `gap` is the newest loss of changes that nobody has acknowledged.
+    `gap` is the newest loss of changes that nobody has acknowledged. `warnings` are sentences
+    about the table for an operator.
     """
 
     table: str
@@ -47,4 +48,5 @@ class TableOutcome:
     progress: BronzeProgress | None = None
     silver_lost: bool = False
     gap: Gap | None = None
+    warnings: tuple[str, ...] = ()
     error: CdcError | None = None

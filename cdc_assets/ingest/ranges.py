@@ -9,7 +9,7 @@ from cdc_assets.planning.polls import CaptureInstance
 from cdc_assets.planning.ranges import integer_ranges
 from cdc_assets.sqlserver import keys as keysets
 from cdc_assets.sqlserver import queries
-from cdc_assets.sqlserver.catalog import CapturedColumn
+from cdc_assets.sqlserver.catalog import Captured
 from cdc_assets.sqlserver.connection import Connection
 from cdc_assets.sqlserver.keys import KeyColumn, bound_text, key_column
 
@@ -20,7 +20,7 @@ Query = tuple[str, tuple[str, ...]]
 def snapshot_ranges(
     connection: Connection,
     instance: CaptureInstance,
-    columns: Sequence[CapturedColumn],
+    columns: Captured,
     count: int,
 ) -> tuple[Query, ...]:
     """At most `count` queries that together read the table (seed 0016).
@@ -29,8 +29,8 @@ def snapshot_ranges(
     keyset seeks. A key that is not all captured and selected, or cannot be cut exactly: one query.
     """
     table = (instance.schema, instance.table)
-    names = [column.name for column in columns]
-    types = {column.name: column.type for column in columns}
+    names = columns.selected
+    types = {c.source_name: c.type for c in columns.columns if not c.is_computed}
     whole = ((queries.read_table(*table, names), ()),)
     if count <= 1 or not instance.index_columns or not set(instance.index_columns) <= set(types):
         return whole
@@ -57,7 +57,7 @@ def snapshot_ranges(
 
 def _integer_range(
     table: tuple[str, str],
-    names: Sequence[str],
+    names: queries.Names,
     key: tuple[str, str],
     bounds: tuple[int | None, int | None],
 ) -> Query:
@@ -81,7 +81,7 @@ def _bounds(
         row = connection.rows(text, values)
         if not row:
             break
-        bound = tuple(bound_text(row[0][key.name]) for key in keys)
+        bound = tuple(bound_text(value) for value in row[0].values())
         # Bounds in microseconds may be equal where the keys are not: then they cut nothing.
         if not found or bound != found[-1]:
             found.append(bound)

@@ -21,12 +21,13 @@ from cdc_assets.engines.database import Database
 from cdc_assets.errors import CaptureNotReadyError, CommitConflictError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.clock import commit_at_or_below, read_utc_now
+from cdc_assets.ingest.columns import columns_to_load, computed_left_out
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.ingest.ranges import snapshot_ranges
 from cdc_assets.lake.bronze import snapshot_rows
 from cdc_assets.lake.facts import FactsEntry
-from cdc_assets.lake.tables import table_id
+from cdc_assets.lake.tables import beyond_arrow, check_names, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress
@@ -37,7 +38,7 @@ from cdc_assets.planning.positions import snapshot_lsn
 from cdc_assets.planning.records import event_row
 from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_by_target
 from cdc_assets.sqlserver import queries
-from cdc_assets.sqlserver.catalog import CapturedColumn, captured_columns
+from cdc_assets.sqlserver.catalog import Captured
 from cdc_assets.sqlserver.connection import Connection
 
 NEXT_LSN_SECONDS_MAX = 360.0
@@ -53,7 +54,7 @@ class PreparedSnapshot:
 
     table: TableName
     instance: CaptureInstance
-    columns: tuple[CapturedColumn, ...]
+    columns: Captured
     bronze: DeltaTable
     snapshot: Snapshot
     before: Snapshot | None
@@ -90,15 +91,17 @@ def prepare_snapshot(
     with database.connections.lend() as connection:
         # A snapshot whose changes may not be read would be hours for nothing.
         connection.rows(queries.probe_changes(instance.name))
-        wanted = database.settings.tables[table.key].columns
-        columns = captured_columns(connection, instance, wanted)
-        bronze = database.lake.ensure_bronze(
-            table, bronze_columns(tuple(c.column for c in columns))
-        )
+        existing = database.lake.bronze(table)
+        columns = columns_to_load(database, table, connection, instance, existing)
+        declared = bronze_columns(columns.declared)
+        bronze = database.lake.ensure_bronze(table, declared)
+        check_names(bronze, declared, where=str(table))
+        database.choose(table.key, beyond_arrow(bronze, declared))
         snapshot = _usable_open(bronze, table, instance, poll, snapshots)
         entry = None
         if snapshot is None:
             snapshot = _planned(connection, table, instance, poll, snapshots, lost_from)
+            snapshot = replace(snapshot, keys=columns.renamed(snapshot.keys))
             entry = _open_entry(table, instance, snapshots, snapshot)
     return PreparedSnapshot(
         table, instance, columns, bronze, snapshot, snapshots.newest, open_entry=entry
@@ -137,16 +140,18 @@ def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcom
     """Read an open snapshot into bronze; the sync then records that it is complete."""
     started_at = utc_now()
     table, instance, snapshot = prepared.table, prepared.instance, prepared.snapshot
-    choice = database.choose(table.key)
     bronze, columns = prepared.bronze, prepared.columns
+    declared = bronze_columns(columns.declared)
+    choice = database.choose(table.key, beyond_arrow(bronze, declared))
     result = AppendResult(committed=False)
     if bronze.transaction_version(table.snapshot_app(snapshot.at.lsn)) is None:
         with database.connections.lend() as connection:
             count = database.settings.num_partitions
             ranges = snapshot_ranges(connection, instance, columns, count)
         constants = _constants(database.settings.instance_of(table.key), snapshot.at)
-        read = tuple(ReadRange(text, values, constants) for text, values in ranges)
-        declared = bronze_columns(tuple(c.column for c in columns))
+        read = tuple(
+            ReadRange(text, values, constants, names=columns.names) for text, values in ranges
+        )
         plan = _plan(table, declared, read, instance, snapshot)
         result = database.engine(choice).append(plan)
     faults.reach(FaultPoint.SNAPSHOT_APPENDED)
@@ -165,6 +170,7 @@ def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcom
         started_at=started_at,
         duration_seconds=(utc_now() - started_at).total_seconds(),
         engine=str(choice),
+        warnings=computed_left_out(columns),
         facts=(_completion(table, replace(snapshot, high_mark=high_mark), rows, str(choice)),),
         progress=BronzeProgress(
             table_name=table.bronze,

@@ -41,8 +41,14 @@ class SyncReport:
     """The control rows it wrote."""
 
     @property
-    def warning(self) -> str | None:
-        """What an operator should look at although nothing failed."""
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should look at although nothing failed: the database, then tables."""
+        own = (self._warning,) if self._warning else ()
+        tables = (f"{o.table}: {text}" for o in self.outcomes.values() for text in o.warnings)
+        return (*own, *tables)
+
+    @property
+    def _warning(self) -> str | None:
         if self.poll.max is None:
             return (
                 "capture has never run (max_lsn is NULL): changes wait."

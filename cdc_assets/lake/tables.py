@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import random
-import re
 import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Field, QueryBuilder, Schema
+from deltalake import CommitProperties, DeltaTable, Field, QueryBuilder, Schema, TableFeatures
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import PrimitiveType
 
 from cdc_assets.contract import SCHEMA_VERSION_PROPERTY, Column, TableContract
-from cdc_assets.errors import CommitConflictError, TableNewerError, UnsupportedColumnError
+from cdc_assets.errors import CommitConflictError, TableNewerError
+from cdc_assets.planning.columns import check_unmapped, is_refused
 
 StorageOptions = Mapping[str, str]
 
@@ -25,7 +25,10 @@ APPEND_ATTEMPTS_MAX = 4
 COMMIT_WAIT_SECONDS_MAX = 2.0
 """Longest jittered wait between tries; they grow up to it."""
 
-_REFUSED_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
+MAPPING_MODE = "delta.columnMapping.mode"
+"""Table property under which columns have other names in the files than in the schema."""
+
+_MAPPING_FEATURE = "columnMapping"
 _DELTA_TYPES = {
     "BOOLEAN": "boolean",
     "SMALLINT": "short",
@@ -58,7 +61,7 @@ def open_table(uri: str, contract: TableContract, options: StorageOptions) -> De
             where=uri,
             hint="Install the release that wrote it, or a newer one.",
         )
-    return table
+    return _with_mapping_feature(table, uri, options)
 
 
 def ensure_table(
@@ -69,18 +72,23 @@ def ensure_table(
 ) -> DeltaTable:
     """The table at `uri`, created at the newest version where it is missing.
 
-    `columns` are all of its columns where the contract's are not all. Two creators race safely:
-    the loser opens the winner's.
+    `columns` are all of its columns where the contract's are not all; with a name among them that
+    Delta refuses, the table maps columns by name. Two creators race safely: the loser opens the
+    winner's.
     """
+    declared = columns or contract.columns
+    configuration = {SCHEMA_VERSION_PROPERTY: str(contract.version)}
+    if any(is_refused(column.name) for column in declared):
+        configuration[MAPPING_MODE] = "name"
     table = open_table(uri, contract, options)
     if table is not None:
         return table
     try:
         DeltaTable.create(
             uri,
-            delta_schema(columns or contract.columns),
+            delta_schema(declared),
             description=contract.comment,
-            configuration={SCHEMA_VERSION_PROPERTY: str(contract.version)},
+            configuration=configuration,
             storage_options=dict(options),
             raise_if_key_not_exists=False,
             # Retried, a lost creation becomes a second commit that gives the table another id.
@@ -91,20 +99,62 @@ def ensure_table(
         if winner is None:
             raise
         return winner
-    return DeltaTable(uri, storage_options=dict(options))
+    return _with_mapping_feature(DeltaTable(uri, storage_options=dict(options)), uri, options)
+
+
+def is_mapped(table: DeltaTable) -> bool:
+    """Whether the table maps columns by name, and may have any name for them."""
+    return str(table.metadata().configuration.get(MAPPING_MODE) or "none") != "none"
+
+
+def check_names(table: DeltaTable, columns: tuple[Column, ...], *, where: str) -> None:
+    """Raise `UnsupportedColumnError` for a column whose name this table cannot hold."""
+    if not is_mapped(table):
+        names = {field.name for field in table.schema().fields}
+        check_unmapped((column.name for column in columns), names, where=where)
+
+
+def beyond_arrow(table: DeltaTable, columns: tuple[Column, ...]) -> str:
+    """What delta-rs cannot do to write these columns, as the end of a sentence; else empty."""
+    names = {field.name for field in table.schema().fields}
+    new = [column.name for column in columns if column.name not in names]
+    return (
+        f"add the column {new[0]!r} to a table that maps columns by name"
+        if (new and is_mapped(table))
+        else ""
+    )
+
+
+def _with_mapping_feature(table: DeltaTable, uri: str, options: StorageOptions) -> DeltaTable:
+    """The table, with the feature in its protocol that its mapping needs.
+
+    delta-rs creates a table that maps without it, and a reader that goes by the protocol then
+    takes the files' names for the columns'. So it is added at once, in a commit of its own, by
+    whoever opens the table first.
+    """
+
+    def attempt() -> DeltaTable:
+        fresh = DeltaTable(uri, storage_options=dict(options))
+        if not _lacks_feature(fresh):
+            return fresh
+        fresh.alter.add_feature(
+            [TableFeatures.ColumnMapping], allow_protocol_versions_increase=True
+        )
+        return fresh
+
+    return retry_conflicts(attempt, where=uri) if _lacks_feature(table) else table
+
+
+def _lacks_feature(table: DeltaTable) -> bool:
+    return is_mapped(table) and _MAPPING_FEATURE not in (table.protocol().writer_features or ())
 
 
 def delta_schema(columns: tuple[Column, ...]) -> Schema:
-    """Declared columns as Delta's schema; raises `UnsupportedColumnError` for a refused name."""
+    """Declared columns as Delta's schema."""
     return Schema([_field(column) for column in columns])
 
 
 def _field(column: Column) -> Field:
-    if _REFUSED_IN_NAMES.search(column.name):
-        raise UnsupportedColumnError(
-            f"column {column.name!r} has a character that Delta refuses in names",
-            hint="Leave it out: list the other columns under `columns`.",
-        )
     kind = _DELTA_TYPES.get(column.type) or column.type.lower()
     comment = {"comment": column.comment} if column.comment else {}
     return Field(column.name, PrimitiveType(kind), nullable=True, metadata=comment)
@@ -134,15 +184,12 @@ def query(sql: str, **tables: DeltaTable) -> pa.Table:
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """DataFusion's view types as the plain ones that everything else expects."""
-    fields = []
-    for field in table.schema:
-        if field.type == pa.string_view():
-            fields.append(field.with_type(pa.string()))
-        elif field.type == pa.binary_view():
-            fields.append(field.with_type(pa.binary()))
-        else:
-            fields.append(field)
+    """DataFusion's view types as the plain ones that everything else expects.
+
+    Without the columns' comments: a MERGE that adds columns refuses two comments for one column.
+    """
+    kinds = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    fields = [pa.field(f.name, kinds.get(f.type, f.type), f.nullable) for f in table.schema]
     return table.cast(pa.schema(fields))
 
 

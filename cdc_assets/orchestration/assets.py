@@ -77,8 +77,8 @@ def _sync(
     except CdcError as error:
         failures.update(dict.fromkeys(tables, error))
         return
-    if report.warning:
-        context.log.warning(report.warning)
+    for warning in report.warnings:
+        context.log.warning(warning)
     for table in tables:
         outcome = report.outcomes[table]
         key = translator.asset_key(BRONZE, table)

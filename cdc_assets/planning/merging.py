@@ -14,6 +14,7 @@ from decimal import Decimal
 from cdc_assets.contract import Column
 from cdc_assets.contract import Operation as Op
 from cdc_assets.lsn import Lsn
+from cdc_assets.names import folded
 from cdc_assets.planning.plans import MergeTexts
 
 _ORDER = ("_start_lsn", "_command_id", "_seqval", "_operation")
@@ -53,10 +54,11 @@ def merge_texts(columns: tuple[Column, ...], keys: tuple[str, ...], rows: str) -
     names = [*(quoted(column.name) for column in columns), "`_operation`"]
     by = ", ".join(quoted(key) for key in keys)
     order = ", ".join(f"{quoted(name)} DESC NULLS LAST" for name in _ORDER)
+    rank = quoted(_unused("__rank", columns))
     ranking = (
         f"SELECT {', '.join(names)} FROM (SELECT {', '.join(names)},"
-        f" row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS `__rank`"
-        f" FROM `bronze` WHERE {rows}) AS `ranked` WHERE `__rank` = 1"
+        f" row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS {rank}"
+        f" FROM `bronze` WHERE {rows}) AS `ranked` WHERE {rank} = 1"
     )
     return MergeTexts(
         ranking=ranking,
@@ -65,6 +67,14 @@ def merge_texts(columns: tuple[Column, ...], keys: tuple[str, ...], rows: str) -
         is_delete=f"s.`_operation` IN ({_DELETES})",
         is_upsert=f"s.`_operation` IN ({_UPSERTS})",
     )
+
+
+def _unused(name: str, columns: tuple[Column, ...]) -> str:
+    """A name that no column has: this one, with underscores where one does."""
+    taken = {folded(column.name) for column in columns}
+    while name in taken:
+        name += "_"
+    return name
 
 
 def key_bounds(key: Column, low: object, high: object, has_null: bool) -> str | None:

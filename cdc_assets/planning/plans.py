@@ -32,7 +32,8 @@ class Guard:
 class ReadRange:
     """One SELECT over one connection, and how its rows become bronze rows.
 
-    The SELECT names its columns as bronze does. `constants` are columns the server is not asked
+    `names` are what bronze calls the SELECT's columns, in their order; where there are none, the
+    SELECT names them so itself. `constants` are columns the server is not asked
     for, as text in the column's type; a column in neither is NULL. `commit_ts` columns come on
     the server's local clock: `utc_offsets` says from which LSN on how many minutes it is ahead of
     UTC, and `commit_ts_floor` (naive, UTC) is the least a row may carry, so that none comes
@@ -45,6 +46,7 @@ class ReadRange:
     utc_offsets: tuple[OffsetStep, ...] = ()
     commit_ts_floor: datetime | None = None
     guard: Guard | None = None
+    names: tuple[str, ...] = ()
     rows: int | None = None
     """How many rows it must give, where the planner counted them."""
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from cdc_assets.names import ZONE_PATTERN
+from cdc_assets.contract import our_column
+from cdc_assets.names import NAME_LENGTH_MAX, ZONE_PATTERN, folded
 
 KEY_PATTERN = r"^[A-Za-z0-9_]{1,100}$"
 """Keys become paths, asset keys and transaction ids; all of those allow these letters."""
@@ -34,8 +35,26 @@ def _owner(value: str) -> str:
     raise ValueError("an owner is an e-mail address or team:name")
 
 
+def _name(value: str) -> str:
+    if not value or len(value) > NAME_LENGTH_MAX or any(ord(letter) < 32 for letter in value):
+        raise ValueError(f"a name has 1 to {NAME_LENGTH_MAX} characters, none of them a control")
+    if our_column(value):
+        raise ValueError(f"{value} is the name of one of our own columns")
+    return value
+
+
+def _different(names: dict[str, str]) -> dict[str, str]:
+    seen: dict[str, str] = {}
+    for source, name in names.items():
+        other = seen.setdefault(folded(name), source)
+        if other != source:
+            raise ValueError(f"{other} and {source} would both be {name}, where case counts not")
+    return names
+
+
 Zone = Annotated[str, Field(pattern=ZONE_PATTERN)]
 Owner = Annotated[str, AfterValidator(_owner)]
+Rename = Annotated[dict[str, Annotated[str, AfterValidator(_name)]], AfterValidator(_different)]
 
 
 class EngineName(StrEnum):
@@ -75,10 +94,13 @@ class TableSettings(_Model):
     """Capture instance to read; the table's key when left out."""
 
     keys: tuple[str, ...] | None = None
-    """Key of silver; the capture instance's unique index when left out."""
+    """Key of silver, in the lake's names; the capture instance's unique index when left out."""
 
-    columns: tuple[str, ...] | None = None
-    """Captured columns to load; all of them when left out."""
+    columns: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """Captured columns to load, by their names at the source; all of them when left out."""
+
+    rename: Rename = Field(default_factory=dict)
+    """Columns that have another name in the lake than at the source: `source: name`."""
 
     owner: Owner | None = None
     """Owner in Dagster: an e-mail address or team:name."""

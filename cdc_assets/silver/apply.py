@@ -25,10 +25,11 @@ from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError, SilverKeyError, expected
 from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.bronze import head_above, newest_whole_snapshot
-from cdc_assets.lake.tables import columns_of, table_id
+from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import follow_bronze
+from cdc_assets.planning.columns import find_name, listed
 from cdc_assets.planning.merging import changes_above, merge_texts, rebuild_from
 from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.planning.records import ControlRow
@@ -158,7 +159,8 @@ def _apply(
     columns = silver_columns(read.captured)
     silver = before.silver or database.lake.ensure_silver(table, columns)
     faults.reach(FaultPoint.SILVER_CREATED)
-    choice = database.choose(table.key)
+    check_names(silver, columns, where=str(table))
+    choice = database.choose(table.key, beyond_arrow(silver, columns))
     if work.empty:
         silver.update_incremental()
         same = (silver.transaction_version(table.apply_app) or 0) == before.version
@@ -214,16 +216,17 @@ def _keys(database: Database, table: TableName, read: _Read) -> tuple[str, ...]:
             hint="Name the key in tables.yaml under `keys`.",
         )
     names = {column.name for column in read.captured}
-    missing = [key for key in keys if key not in names]
+    found = {key: find_name(key, names) for key in keys}
+    missing = [key for key, name in found.items() if name is None]
     if missing:
         raise SilverKeyError(
             f"key column {missing[0]} is not in bronze",
             where=str(table),
-            hint=f"Bronze has: {', '.join(sorted(names))}.",
+            hint=f"Bronze has: {listed(sorted(names))}.",
         )
-    if len(set(keys)) != len(keys):
+    if len(set(found.values())) != len(keys):
         raise SilverKeyError("a key column is named twice", where=str(table))
-    return tuple(keys)
+    return tuple(name for name in found.values() if name is not None)
 
 
 def _range(read: _Read, silver_id: str | None) -> _Range | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_assets.contract import BRONZE, Column
-from cdc_assets.errors import UnsupportedColumnError
+from cdc_assets.contract import Column
 from cdc_assets.lsn import Lsn
+from cdc_assets.planning.columns import Chosen, ColumnWish, adopt, choose_columns, left_out
 from cdc_assets.planning.polls import CaptureInstance
 from cdc_assets.planning.records import Identity
 from cdc_assets.sqlserver import queries
@@ -21,15 +21,56 @@ _BRACKETED = re.compile(r"\[((?:[^\]]|\]\])+)\]")
 
 @dataclass(frozen=True, slots=True)
 class CapturedColumn:
-    """A captured column: as declared in Delta, and its type on the server."""
+    """A captured column: as declared in Delta, its type on the server, and its name there.
+
+    The name is the same on both sides unless `source` says otherwise.
+    """
 
     column: Column
     type: SqlType
+    source: str = ""
+    is_computed: bool = False
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Its name in the lake."""
         return self.column.name
+
+    @property
+    def source_name(self) -> str:
+        """Its name at the source."""
+        return self.source or self.column.name
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The columns to load, in the table's order; and the computed ones left out unasked."""
+
+    columns: tuple[CapturedColumn, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """The columns as the lake declares them."""
+        return tuple(column.column for column in self.columns)
+
+    @property
+    def selected(self) -> tuple[tuple[str, str], ...]:
+        """What a SELECT takes: names at the source and in the lake.
+
+        Not the computed columns: what is not selected is NULL, as they are in the change table.
+        """
+        return tuple((c.source_name, c.name) for c in self.columns if not c.is_computed)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in the lake of what is selected."""
+        return tuple(name for _, name in self.selected)
+
+    def renamed(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Names at the source as names in the lake; those not loaded stay as they are."""
+        known = {column.source_name: column.name for column in self.columns}
+        return tuple(known.get(name, name) for name in names)
 
 
 def capture_instances(connection: Connection) -> dict[str, CaptureInstance]:
@@ -53,49 +94,45 @@ def capture_instances(connection: Connection) -> dict[str, CaptureInstance]:
 
 
 def captured_columns(
-    connection: Connection, instance: CaptureInstance, wanted: tuple[str, ...] | None
-) -> tuple[CapturedColumn, ...]:
-    """The captured columns to load, in the table's order.
+    connection: Connection,
+    instance: CaptureInstance,
+    wish: ColumnWish,
+    existing: Collection[str] = (),
+) -> Captured:
+    """The captured columns to load, as `choose_columns` chooses and names them.
 
-    Computed columns are captured as NULL in every change row and therefore left out, unless
-    `wanted` names them. Raises `UnsupportedColumnError` for a type without a counterpart, a name
-    that collides with ours, and a wanted column that is not captured.
+    `existing` are the columns that bronze has. Raises `UnsupportedColumnError` for a type without
+    a counterpart, and as `choose_columns` does.
     """
     source = _source_columns(connection, instance)
     computed = {name for name, row in source.items() if row["is_computed"]}
     rows = connection.rows(queries.CAPTURED_COLUMNS, [instance.name])
     rows.sort(key=lambda row: row["column_ordinal"])
-    names = [row["column_name"] for row in rows]
-    missing = [name for name in wanted or () if name not in names]
-    if missing:
-        raise UnsupportedColumnError(
-            f"column {missing[0]} is not captured by {instance.name}",
-            hint=f"Captured are: {', '.join(names)}.",
-        )
-    chosen = [
-        row
-        for row in rows
-        if (row["column_name"] in wanted if wanted else row["column_name"] not in computed)
-    ]
-    return tuple(captured_column(row, source.get(row["column_name"])) for row in chosen)
+    by_name = {str(row["column_name"]): row for row in rows}
+    names = tuple(by_name)
+    chosen = choose_columns(names, computed, wish, where=instance.name)
+    return Captured(
+        tuple(
+            captured_column(by_name[c.source], source.get(c.source), c)
+            for c in adopt(chosen, existing)
+        ),
+        left_out(names, computed, chosen, wish),
+    )
 
 
-def captured_column(row: Mapping[str, Any], source: Mapping[str, Any] | None) -> CapturedColumn:
+def captured_column(
+    row: Mapping[str, Any], source: Mapping[str, Any] | None, chosen: Chosen
+) -> CapturedColumn:
     """A row of `CAPTURED_COLUMNS` as a column; `source` is its row of `SOURCE_COLUMNS`, if any.
 
     An alias type is what it was made from. Raises `UnsupportedColumnError`.
     """
-    name, sql_type = str(row["column_name"]), str(row["data_type"]).lower()
+    name, sql_type = chosen.source, str(row["data_type"]).lower()
     precision, scale = row["numeric_precision"], row["numeric_scale"]
     length = row["character_maximum_length"]
     if not is_known(sql_type) and source is not None and source["base_type"]:
         sql_type = str(source["base_type"]).lower()
         precision, scale = source["precision"], source["scale"]
-    if name.lower() in {c.lower() for c in BRONZE.names}:
-        raise UnsupportedColumnError(
-            f"column {name} has the name of one of ours",
-            hint="Leave it out: list the other columns under `columns`.",
-        )
     found = SqlType(
         sql_type,
         length=_int(length),
@@ -105,7 +142,7 @@ def captured_column(row: Mapping[str, Any], source: Mapping[str, Any] | None) ->
         collation=source["collation_name"] if source is not None else None,
     )
     kind = delta_type(sql_type, found.precision, found.scale, column=name)
-    return CapturedColumn(Column(name, kind), found)
+    return CapturedColumn(Column(chosen.name, kind), found, name, chosen.is_computed)
 
 
 def _source_columns(connection: Connection, instance: CaptureInstance) -> dict[str, dict[str, Any]]:

@@ -26,6 +26,7 @@ from cdc_assets.errors import (
 )
 from cdc_assets.sqlserver.connection_string import odbc_pairs
 from cdc_assets.sqlserver.driver import find_driver
+from cdc_assets.sqlserver.statements import in_parameters
 from cdc_assets.sqlserver.trust import trust
 
 ATTEMPTS_MAX = 4
@@ -103,6 +104,7 @@ class Connection:
         Nanosecond timestamps are fetched in microseconds: the range of datetime2 does not fit
         nanoseconds. Raises the errors of `translate`, and `ValueTooLargeError`.
         """
+        text, parameters = in_parameters(text, parameters)
         if self.source.lock_timeout_ms is not None:
             text = f"SET LOCK_TIMEOUT {self.source.lock_timeout_ms}; {text}"
         if self.source.isolation == "snapshot":

@@ -14,7 +14,7 @@ from datetime import date, datetime
 from decimal import Decimal
 
 from cdc_assets.planning.keysets import Compared, Key, Piece, Term, pieces
-from cdc_assets.sqlserver.queries import quoted, read_table, source_table
+from cdc_assets.sqlserver.queries import Names, quoted, read_table, source_table
 from cdc_assets.sqlserver.types import SqlType
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -100,7 +100,7 @@ def bound_text(value: object) -> str | None:
 
 def read_range(
     table: tuple[str, str],
-    columns: Sequence[str],
+    columns: Names,
     keys: Sequence[KeyColumn],
     lower: Key | None,
     upper: Key | None,
@@ -119,7 +119,8 @@ def next_bound(
 ) -> tuple[str, tuple[str, ...]]:
     """The key `rows` rows after `lower`: a TOP (rows + 1) for each piece, then their last.
 
-    It has no row where fewer rows are left.
+    Its columns are numbered: a name may not come back from the driver as it is. It has no row
+    where fewer rows are left.
     """
     names = ", ".join(quoted(key.name) for key in keys)
     texts, parameters = [], []
@@ -132,8 +133,10 @@ def next_bound(
         )
         parameters.extend(values)
     union = " UNION ALL ".join(texts)
+    columns = [f"[__$pieces].{quoted(key.name)}" for key in keys]
+    numbered = ", ".join(f"{column} AS [k{place}]" for place, column in enumerate(columns))
     text = (
-        f"SELECT {names} FROM ({union}) AS [__$pieces] ORDER BY {names}"
+        f"SELECT {numbered} FROM ({union}) AS [__$pieces] ORDER BY {', '.join(columns)}"
         f" OFFSET {int(rows)} ROWS FETCH NEXT 1 ROWS ONLY"
     )
     return text, tuple(parameters)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdc_assets.lsn import Lsn
-
-NAME_LENGTH_MAX = 128
-"""SQL Server's limit for an identifier."""
+from cdc_assets.names import NAME_LENGTH_MAX
 
 MAX_LSN = "SELECT CONVERT(varchar(22), sys.fn_cdc_get_max_lsn(), 1) AS max_lsn"
 
@@ -40,15 +38,32 @@ SOURCE_COLUMNS = (
     " WHERE c.object_id = CAST(? AS int)"
 )
 
+Names = Sequence[tuple[str, str]]
+"""Columns by their name at the source and their name in the lake."""
+
 INSTANCES_PER_POLL_MAX = 500
 """Instances named in one statement; each takes three of SQL Server's 2,100 parameters."""
 
 
 def quoted(name: str) -> str:
     """An identifier in brackets; raises ValueError for what SQL Server cannot have as a name."""
-    if not name or len(name) > NAME_LENGTH_MAX or "\0" in name:
+    if not name or len(name.encode("utf-16-le")) > 2 * NAME_LENGTH_MAX or "\0" in name:
         raise ValueError(f"not a SQL Server identifier: {name!r}")
     return "[" + name.replace("]", "]]") + "]"
+
+
+def selected(names: Names, table: str = "") -> list[str]:
+    """What a SELECT takes: each column under the name it has in the lake.
+
+    Under a number where that is not ASCII, which the driver may not give back as it is; so the
+    columns are told apart by their places.
+    """
+    of = f"{table}." if table else ""
+    texts = []
+    for place, (source, name) in enumerate(names):
+        shown = name if name.isascii() else f"c{place}"
+        texts.append(of + quoted(source) + ("" if source == shown else f" AS {quoted(shown)}"))
+    return texts
 
 
 def change_table(instance: str) -> str:
@@ -119,7 +134,11 @@ _CHANGE_ORDER = ", ".join(
 )
 
 
-def read_changes(instance: str, columns: Sequence[str]) -> str:
+CHANGE_NAMES = ("_start_lsn", "_seqval", "_operation", "_command_id", "_commit_ts")
+"""What `read_changes` gives before the captured columns."""
+
+
+def read_changes(instance: str, columns: Names) -> str:
     """Change rows of a closed range in bronze's names, in the order they happened.
 
     The change table itself is read: Microsoft's function leaves `__$command_id` out.
@@ -131,7 +150,7 @@ def read_changes(instance: str, columns: Sequence[str]) -> str:
             "ct.[__$operation] AS [_operation]",
             "ct.[__$command_id] AS [_command_id]",
             "CAST(m.tran_end_time AS datetime2(3)) AS [_commit_ts]",
-            *(f"ct.{quoted(c)}" for c in columns),
+            *selected(columns, "ct"),
         ]
     )
     return (
@@ -158,9 +177,9 @@ def key_extent(schema: str, table: str, key: str) -> str:
     )
 
 
-def read_table(schema: str, table: str, columns: Sequence[str], where: str = "") -> str:
-    """Current rows of a source table."""
-    names = ", ".join(quoted(c) for c in columns)
+def read_table(schema: str, table: str, columns: Names, where: str = "") -> str:
+    """Current rows of a source table, in bronze's names."""
+    names = ", ".join(selected(columns))
     condition = f" WHERE {where}" if where else ""
     return f"SELECT {names} FROM {source_table(schema, table)}{condition}"
 

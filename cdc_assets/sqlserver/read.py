@@ -127,7 +127,8 @@ class _Shape:
         self.floor = self.planned.commit_ts_floor
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        given = dict(zip(batch.schema.names, batch.columns, strict=True))
+        names = self.planned.names or batch.schema.names
+        given = dict(zip(names, batch.columns, strict=True))
         constants = dict(self.planned.constants)
         arrays = []
         for column in self.columns:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets.contract import CONTROL, FACTS, SCHEMA_VERSION_PROPERTY, Column
-from cdc_assets.errors import TableNewerError, UnsupportedColumnError
+from cdc_assets.contract import BRONZE, CONTROL, FACTS, SCHEMA_VERSION_PROPERTY, Column
+from cdc_assets.errors import TableNewerError
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.lake import Lake
-from cdc_assets.lake.tables import columns_of, delta_schema, ensure_table, open_table
+from cdc_assets.lake.tables import MAPPING_MODE, columns_of, delta_schema, ensure_table, open_table
 from cdc_assets.names import DatabaseName
 from cdc_assets.planning.records import ControlRow, FactsRow
 
@@ -125,8 +125,25 @@ def test_two_creators_end_with_one_table(tmp_path: Path) -> None:
     assert ids == [DeltaTable(str(tmp_path / "t")).metadata().id] * 4
 
 
-@pytest.mark.parametrize("name", ["Unit Price", "a,b", "a;b", "(x)", "a=b", "a\tb", "{x}"])
-def test_names_that_delta_refuses_are_refused_before_anything_is_written(name: str) -> None:
-    """B123: a clear error until column mapping is switched on."""
-    with pytest.raises(UnsupportedColumnError, match="columns"):
-        delta_schema((Column(name, "INT"),))
+def test_a_mapped_table_gets_its_feature_whoever_opens_it(tmp_path: Path) -> None:
+    """B123: creation is two commits; a process that died between them is made up for."""
+    uri = str(tmp_path / "t")
+    DeltaTable.create(
+        uri,
+        delta_schema((Column("Unit Price", "INT"), Column("at", "TIMESTAMP_NTZ"))),
+        configuration={MAPPING_MODE: "name"},
+        raise_if_key_not_exists=False,
+    )
+    assert "columnMapping" not in DeltaTable(uri).protocol().reader_features
+    found: list[DeltaTable | None] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(open_table(uri, BRONZE, {}))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    for table in found:
+        assert table is not None
+        assert "columnMapping" in table.protocol().reader_features

@@ -11,8 +11,9 @@ import pytest
 
 from cdc_assets.engines.database import Database
 from cdc_assets.ingest.ranges import Query, snapshot_ranges
+from cdc_assets.planning.columns import ColumnWish
 from cdc_assets.planning.polls import CaptureInstance
-from cdc_assets.sqlserver.catalog import CapturedColumn, capture_instances, captured_columns
+from cdc_assets.sqlserver.catalog import Captured, capture_instances, captured_columns
 from cdc_assets.sqlserver.queries import quoted as bracketed
 from cdc_assets_tests.path.helpers import load
 from cdc_assets_tests.source import Project
@@ -111,7 +112,7 @@ class Table:
     keyed: Keyed
     database: Database
     instance: CaptureInstance
-    columns: tuple[CapturedColumn, ...]
+    columns: Captured
 
     def ranges(self, count: int) -> tuple[Query, ...]:
         with self.database.connections.lend() as connection:
@@ -136,7 +137,7 @@ def make_table(project: Project, keyed: Keyed) -> Table:
     database = project.database()
     with database.connections.lend() as connection:
         instance = capture_instances(connection)["dbo_keyed"]
-        columns = captured_columns(connection, instance, None)
+        columns = captured_columns(connection, instance, ColumnWish())
     return Table(project, keyed, database, instance, columns)
 
 

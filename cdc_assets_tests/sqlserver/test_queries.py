@@ -29,14 +29,14 @@ def test_an_instance_cannot_leave_its_brackets() -> None:
 def test_marks_and_parameters_agree() -> None:
     assert queries.has_changes(["a", "b"]).count("?") == 6
     assert queries.watermarks(3).count("?") == 6
-    assert queries.read_changes("a", ["x"]).count("?") == 2
+    assert queries.read_changes("a", [("x", "x")]).count("?") == 2
     assert queries.integer_range("k", "int", first=True, last=False).count("?") == 1
     assert queries.integer_range("k", "int", first=False, last=False).count("?") == 2
     assert queries.integer_range("k", "int", first=True, last=True) == ""
 
 
 def test_changes_come_in_the_order_they_happened() -> None:
-    text = queries.read_changes("a", ["x"])
+    text = queries.read_changes("a", [("x", "x")])
     order = "ct.[__$start_lsn], ct.[__$command_id], ct.[__$seqval], ct.[__$operation]"
     assert text.endswith(f"ORDER BY {order}")
 
@@ -53,7 +53,11 @@ def test_only_integer_types_are_inlined() -> None:
 
 def test_never_nolock() -> None:
     text = " ".join(
-        [queries.read_table("s", "t", ["c"]), queries.read_changes("i", ["c"]), queries.MAX_LSN]
+        [
+            queries.read_table("s", "t", [("c", "c")]),
+            queries.read_changes("i", [("c", "c")]),
+            queries.MAX_LSN,
+        ]
     ).upper()
     assert "NOLOCK" not in text
     assert "READ UNCOMMITTED" not in text

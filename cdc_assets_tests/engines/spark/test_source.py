@@ -47,7 +47,7 @@ class Shop:
 
     def snapshot(self, count: int) -> tuple[ReadRange, ...]:
         extent = self.connection.rows(queries.key_extent("dbo", "orders", "order_id"))[0]
-        names = [column.name for column in ORDERS]
+        names = [(column.name, column.name) for column in ORDERS]
         constants = (("_start_lsn", "0x" + "0" * 20), ("_operation", "0"))
         return tuple(
             ReadRange(
@@ -62,7 +62,7 @@ class Shop:
         )
 
     def changes(self) -> ReadRange:
-        names = [column.name for column in ORDERS]
+        names = [(column.name, column.name) for column in ORDERS]
         first, last = self.watermark(), self.newest()
         parameters = queries.closed_range(first, last)
         counted = self.connection.rows(queries.count_changes(self.instance.name), parameters)
