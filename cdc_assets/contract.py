@@ -137,7 +137,11 @@ FACTS = TableContract(
         Column("source_rtt_ms", "DOUBLE", "Milliseconds of the poll's first round trip."),
         Column("read_seconds", "DOUBLE", "Seconds spent reading, summed over connections."),
         Column("read_mb", "DOUBLE", "Megabytes of Arrow data read."),
-        Column("network_wait_ms", "BIGINT", "Milliseconds the server waited for us; NULL here."),
+        Column(
+            "network_wait_ms",
+            "BIGINT",
+            "Milliseconds the server waited for us; NULL if not told.",
+        ),
         Column(
             "retention_watermark_ts",
             "TIMESTAMP_NTZ",

@@ -109,7 +109,14 @@ def _write(table: DeltaTable, plan: AppendPlan, reading: _Reading) -> AppendResu
         raise
     finally:
         batches.close()
-    return AppendResult(True, reading.rows, time.monotonic() - started, reading.bytes / 1e6)
+    known = [wait for wait in reading.waits if wait is not None]
+    return AppendResult(
+        committed=True,
+        rows=reading.rows,
+        read_seconds=time.monotonic() - started,
+        read_mb=reading.bytes / 1e6,
+        network_wait_ms=sum(known) if known else None,
+    )
 
 
 def _all_columns(table: DeltaTable, columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -136,6 +143,7 @@ class _Reading:
     large_value_bytes: int
     rows: int = 0
     bytes: int = 0
+    waits: list[int | None] = field(default_factory=list)
     error: Exception | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
 
@@ -161,6 +169,7 @@ class _Reading:
             self.plan.columns,
             large_value_bytes=self.large_value_bytes,
             connections=self.connections,
+            waited=self.waits.append,
         )
 
     def _concurrent(self) -> Iterator[pa.RecordBatch]:

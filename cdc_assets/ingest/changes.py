@@ -85,6 +85,8 @@ def read_changes(
         outcome,
         read_seconds=result.read_seconds,
         read_mb=result.read_mb,
+        network_wait_ms=result.network_wait_ms,
+        batch_id=commit.batch_id if commit is not None and result.committed else None,
         started_at=started_at,
         duration_seconds=(utc_now() - started_at).total_seconds(),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from cdc_assets.lsn import Lsn
@@ -9,6 +10,7 @@ from cdc_assets.planning.clocks import ClockRow, ServerClock, offset_steps
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.sqlserver import clock_queries as queries
 from cdc_assets.sqlserver.connection import Connection
+from cdc_assets.sqlserver.queries import INSTANCES_PER_POLL_MAX, first_commits
 
 
 def read_utc_now(connection: Connection) -> datetime:
@@ -63,6 +65,21 @@ def latest_commit_ts(
         if row["commit_ts"] is not None:
             found.append(clock.to_utc(row["commit_ts"], low))
     return max(found, default=None)
+
+
+def first_commit_times(
+    connection: Connection, lsns: Collection[Lsn], clock: ServerClock
+) -> dict[Lsn, datetime]:
+    """The time, in UTC, of the first commit that the log maps at or above each LSN, if any."""
+    found = {}
+    wanted = sorted(lsns)
+    for start in range(0, len(wanted), INSTANCES_PER_POLL_MAX):
+        some = wanted[start : start + INSTANCES_PER_POLL_MAX]
+        parameters = [str(lsn) for lsn in some for _ in range(2)]
+        for row in connection.rows(first_commits(len(some)), parameters):
+            lsn = Lsn.parse(row["lsn"])
+            found[lsn] = clock.to_utc(row["commit_ts"], lsn)
+    return found
 
 
 def _stepped(

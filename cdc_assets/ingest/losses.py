@@ -144,6 +144,8 @@ def _record(database: Database, table: TableName, event: Event, start: Offset, e
         event=str(event),
         min_lsn=str(start.lsn),
         max_lsn=str(end.lsn),
+        min_commit_ts=start.commit_ts,
+        max_commit_ts=max(start.commit_ts, end.commit_ts),
         rows=0,
         lost_from_ts=start.commit_ts,
         lost_to_ts=max(start.commit_ts, end.commit_ts),

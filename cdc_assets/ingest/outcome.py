@@ -29,6 +29,7 @@ class TableOutcome:
     """One table's part of a sync: what was written, and what is still to be recorded.
 
     `silver_lost` says that silver is missing or another table: its row has no position any more.
+    `batch_id` is the batch that this run read itself; None where it only found what others wrote.
     `gap` is the newest loss of changes that nobody has acknowledged. `warnings` are sentences
     about the table for an operator.
     """
@@ -41,9 +42,11 @@ class TableOutcome:
     counts: ChangeCounts | None = None
     read_seconds: float = 0.0
     read_mb: float = 0.0
+    network_wait_ms: int | None = None
     started_at: datetime | None = None
     duration_seconds: float = 0.0
     engine: str = ""
+    batch_id: int | None = None
     facts: tuple[FactsEntry, ...] = ()
     progress: BronzeProgress | None = None
     silver_lost: bool = False

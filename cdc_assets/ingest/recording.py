@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.clock import first_commit_times
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.planning.advancing import advance_bronze, follow_bronze
-from cdc_assets.planning.polls import Poll
+from cdc_assets.planning.polls import Poll, find_instance
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 
@@ -38,9 +40,16 @@ class Recorder:
         if not outcomes:
             return
         facts = self.database.lake.facts
+        marks = self._watermarks([outcome for outcome in outcomes if outcome.facts])
         facts.append(
             [
-                replace(entry, rows=tuple(_measured(row, self.poll, outcome) for row in entry.rows))
+                replace(
+                    entry,
+                    rows=tuple(
+                        _measured(row, self.poll, outcome, marks[outcome.table])
+                        for row in entry.rows
+                    ),
+                )
                 for outcome in outcomes
                 for entry in outcome.facts
             ]
@@ -52,6 +61,26 @@ class Recorder:
         self.control.update(
             self.database.lake.control.merge(lambda rows: list(self._rows(rows, outcomes)))
         )
+
+    def _watermarks(self, outcomes: Sequence[TableOutcome]) -> dict[str, datetime]:
+        """The commit time of each table's low watermark: one statement for all that differ."""
+        settings, found = self.database.settings, {}
+        for outcome in outcomes:
+            wanted = settings.instance_of(outcome.table)
+            instance = find_instance(self.poll.instances, wanted, where=outcome.table)
+            mark = self.poll.watermarks.get(instance.name) or instance.start_lsn
+            found[outcome.table] = (mark, instance.identity.created_at)
+        if not found:
+            return {}
+        with self.database.connections.lend() as connection:
+            times = first_commit_times(
+                connection, {mark for mark, _ in found.values()}, self.poll.clock
+            )
+        # Capture may not have reached a new instance: it holds all since it was created.
+        return {
+            table: times.get(mark) or self.poll.clock.to_utc(created, mark)
+            for table, (mark, created) in found.items()
+        }
 
     def _rows(
         self, rows: Mapping[str, ControlRow], outcomes: Sequence[TableOutcome]
@@ -72,19 +101,30 @@ class Recorder:
                     yield followed
 
 
-def _measured(row: FactsRow, poll: Poll, outcome: TableOutcome) -> FactsRow:
-    """A facts row with what this sync measured."""
+def _measured(row: FactsRow, poll: Poll, outcome: TableOutcome, watermark: datetime) -> FactsRow:
+    """A facts row with what this sync measured; what it did not read itself it did not measure."""
     now = utc_now()
-    lag = (now - row.end_commit_ts).total_seconds() if row.end_commit_ts else None
+    row = replace(
+        row,
+        written_at=now,
+        source_rtt_ms=poll.rtt_ms,
+        retention_watermark_ts=watermark,
+        source_max_commit_ts=poll.max.commit_ts if poll.max else None,
+        capture_lag_seconds=poll.capture_lag_seconds,
+    )
+    if row.end_commit_ts is not None:
+        row = replace(
+            row,
+            retention_headroom_hours=(row.end_commit_ts - watermark).total_seconds() / 3600,
+            ingestion_lag_seconds=(now - row.end_commit_ts).total_seconds(),
+        )
+    if row.batch_id != outcome.batch_id:
+        return row
     return replace(
         row,
         started_at=outcome.started_at,
         duration_ms=int(outcome.duration_seconds * 1000),
-        written_at=now,
-        source_rtt_ms=poll.rtt_ms,
         read_seconds=outcome.read_seconds,
         read_mb=outcome.read_mb,
-        source_max_commit_ts=poll.max.commit_ts if poll.max else None,
-        capture_lag_seconds=poll.capture_lag_seconds,
-        ingestion_lag_seconds=lag,
+        network_wait_ms=outcome.network_wait_ms,
     )

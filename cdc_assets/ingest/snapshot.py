@@ -102,7 +102,9 @@ def prepare_snapshot(
         if snapshot is None:
             snapshot = _planned(connection, table, instance, poll, snapshots, lost_from)
             snapshot = replace(snapshot, keys=columns.renamed(snapshot.keys))
-            entry = _open_entry(table, instance, snapshots, snapshot)
+            entry = _open_entry(
+                table, instance, poll, snapshots, snapshot, str(database.choose(table.key))
+            )
     return PreparedSnapshot(
         table, instance, columns, bronze, snapshot, snapshots.newest, open_entry=entry
     )
@@ -167,6 +169,7 @@ def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcom
         rows=rows,
         read_seconds=result.read_seconds,
         read_mb=result.read_mb,
+        network_wait_ms=result.network_wait_ms,
         started_at=started_at,
         duration_seconds=(utc_now() - started_at).total_seconds(),
         engine=str(choice),
@@ -240,14 +243,25 @@ def _await_above(connection: Connection, earlier: Lsn, poll: Poll, table: TableN
 
 
 def _open_entry(
-    table: TableName, instance: CaptureInstance, known: Snapshots, planned: Snapshot
+    table: TableName,
+    instance: CaptureInstance,
+    poll: Poll,
+    known: Snapshots,
+    planned: Snapshot,
+    engine: str,
 ) -> FactsEntry:
     """The event of a new snapshot; one that `known` lacks has taken its version."""
     row = event_row(
         Event.SNAPSHOT_OPEN,
         table.bronze,
         planned.at,
+        rows=0,
+        started_at=utc_now(),
         written_at=utc_now(),
+        engine=engine,
+        source_rtt_ms=poll.rtt_ms,
+        source_max_commit_ts=poll.max.commit_ts if poll.max else None,
+        capture_lag_seconds=poll.capture_lag_seconds,
         detail=_open_detail(planned, instance),
         lost_from_ts=planned.lost_from,
         lost_to_ts=planned.at.commit_ts if planned.lost_from else None,
@@ -309,7 +323,13 @@ def _completion(table: TableName, snapshot: Snapshot, rows: int, engine: str) ->
         snapshot.kind,
         table.bronze,
         snapshot.at,
+        app_id=table.snapshot_app(snapshot.at.lsn),
         rows=rows,
+        deletes=0,
+        inserts=0,
+        updates=0,
+        end_lsn=str(snapshot.at.lsn),
+        end_commit_ts=snapshot.at.commit_ts,
         lost_from_ts=snapshot.lost_from,
         lost_to_ts=snapshot.at.commit_ts if snapshot.lost_from else None,
         engine=engine,

@@ -86,6 +86,8 @@ class AppendResult:
     rows: int = 0
     read_seconds: float = 0.0
     read_mb: float = 0.0
+    network_wait_ms: int | None = None
+    """How long the server waited for us to take rows; None where it may not be asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from cdc_assets.errors import (
     SourceQueryError,
     SourceUnavailableError,
 )
+from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.connection_string import odbc_pairs
 from cdc_assets.sqlserver.driver import find_driver
 from cdc_assets.sqlserver.statements import in_parameters
@@ -86,6 +87,7 @@ class Connection:
     def __init__(self, source: SourceConnection) -> None:
         self.source = source
         self._odbc = _open(source)
+        self._waited_ms = 0
 
     def close(self) -> None:
         """Let go of it: the driver closes a connection that nobody holds."""
@@ -148,6 +150,18 @@ class Connection:
     def rows(self, text: str, parameters: Sequence[str | None] = ()) -> list[dict[str, Any]]:
         """Run one small query and give its rows as dicts."""
         return [row for batch in self.read(text, parameters) for row in batch.to_pylist()]
+
+    def network_wait_ms(self) -> int | None:
+        """How long the server waited for us to take rows, since the last call.
+
+        None where this login may not ask for that.
+        """
+        try:
+            total = int(self.rows(queries.NETWORK_WAIT)[0]["wait_ms"])
+        except (PermissionMissingError, SourceQueryError):
+            return None
+        waited, self._waited_ms = total - self._waited_ms, total
+        return waited
 
 
 @contextmanager

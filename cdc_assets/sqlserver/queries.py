@@ -99,6 +99,23 @@ def watermarks(count: int) -> str:
     )  # fmt: skip
 
 
+# Of the own session alone: up to 2019 every login may ask for that, later it needs a permission.
+NETWORK_WAIT = (
+    "SELECT CAST(COALESCE(SUM(wait_time_ms), 0) AS bigint) AS wait_ms"
+    " FROM sys.dm_exec_session_wait_stats"
+    " WHERE session_id = @@SPID AND wait_type = N'ASYNC_NETWORK_IO'"
+)
+
+
+def first_commits(count: int) -> str:
+    """The first commit at or above each of `count` LSNs; two parameters an LSN, itself twice."""
+    return " UNION ALL ".join(
+        ["SELECT CAST(? AS varchar(22)) AS lsn, CAST(x.tran_end_time AS datetime2(3)) AS commit_ts"
+         " FROM (SELECT TOP (1) tran_end_time FROM cdc.lsn_time_mapping"
+         " WHERE start_lsn >= CONVERT(binary(10), ?, 1) ORDER BY start_lsn) AS x"] * count
+    )  # fmt: skip
+
+
 _IN_RANGE = (
     "[__$start_lsn] >= CONVERT(binary(10), ?, 1) AND [__$start_lsn] <= CONVERT(binary(10), ?, 1)"
 )

@@ -43,11 +43,12 @@ def read_range(
     *,
     large_value_bytes: int = LARGE_VALUE_BYTES_START,
     connections: Connections | None = None,
+    waited: Callable[[int | None], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read one range on a connection of its own, as batches of exactly `columns`.
 
     The connection is one of `connections` where they are given; a task in another process has
-    none and opens its own.
+    none and opens its own. `waited` is told how many milliseconds the server waited for us.
 
     Raises `DataLossError` after the last batch when the guard finds that cleanup passed the
     range, or when it gave another number of rows than was counted: the caller commits nothing
@@ -68,6 +69,8 @@ def read_range(
             yield shape.fit(batch)
         if planned.guard is not None:
             check_guard(connection, planned.guard, where=source.name)
+        if waited is not None and count:
+            waited(connection.network_wait_ms())
     if planned.rows is not None and count != planned.rows:
         raise DataLossError(
             f"a range of {planned.rows} rows gave {count}",

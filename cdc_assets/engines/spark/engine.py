@@ -122,6 +122,7 @@ class SparkEngine:
             rows=rows_written,
             read_seconds=counters.seconds.value,
             read_mb=counters.bytes.value / 1e6,
+            network_wait_ms=counters.network_wait_ms,
         )
 
     def _merge(self, session: SparkSession, plan: ApplyPlan, before: TableState) -> None:

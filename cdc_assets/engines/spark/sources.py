@@ -27,7 +27,8 @@ from cdc_assets.sqlserver.read import read_range
 CHANGES_FORMAT = "mssql_cdc"
 SNAPSHOT_FORMAT = "mssql_cdc_snapshot"
 
-RangeReader = Callable[[ReadRange], Iterator[pa.RecordBatch]]
+RangeReader = Callable[[ReadRange, Callable[[int | None], None]], Iterator[pa.RecordBatch]]
+"""Gives a range's batches, and tells how many milliseconds the server waited for them."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,16 @@ class SourceReader:
     columns: tuple[Column, ...]
     large_value_bytes: int = LARGE_VALUE_BYTES_START
 
-    def __call__(self, planned: ReadRange) -> Iterator[pa.RecordBatch]:
+    def __call__(
+        self, planned: ReadRange, waited: Callable[[int | None], None]
+    ) -> Iterator[pa.RecordBatch]:
         """The range's batches, of exactly `columns`."""
         return read_range(
-            self.source, planned, self.columns, large_value_bytes=self.large_value_bytes
+            self.source,
+            planned,
+            self.columns,
+            large_value_bytes=self.large_value_bytes,
+            waited=waited,
         )
 
 
@@ -51,12 +58,26 @@ class ReadCounters:
 
     seconds: Accumulator[float]
     bytes: Accumulator[int]
+    waits: Accumulator[int]
+    waits_ms: Accumulator[int]
 
     @classmethod
     def of(cls, session: SparkSession) -> ReadCounters:
         """New counters at zero."""
         context = session.sparkContext
-        return cls(context.accumulator(0.0), context.accumulator(0))
+        numbers = [context.accumulator(0) for _ in range(3)]
+        return cls(context.accumulator(0.0), *numbers)
+
+    def waited(self, milliseconds: int | None) -> None:
+        """Count what a task was told; None says that the server may not be asked."""
+        if milliseconds is not None:
+            self.waits.add(1)
+            self.waits_ms.add(milliseconds)
+
+    @property
+    def network_wait_ms(self) -> int | None:
+        """The sum; None where no task was told."""
+        return self.waits_ms.value if self.waits.value else None
 
 
 @dataclass(frozen=True)
@@ -102,7 +123,7 @@ class _RangesReader(DataSourceReader):  # type: ignore[misc]
         counters = self._reads.counters
         began = time.monotonic()
         with typed_in_text():
-            for batch in self._reads.read(partition.value):
+            for batch in self._reads.read(partition.value, counters.waited):
                 counters.seconds.add(time.monotonic() - began)
                 counters.bytes.add(batch.nbytes)
                 yield batch

@@ -42,7 +42,7 @@ class LiteralEngine(SparkEngine):
 
     def range_reader(self, columns: tuple[Column, ...], large_value_bytes: int) -> RangeReader:
         source, read = self._source, self.read
-        return lambda planned: read(source, planned, large_value_bytes)
+        return lambda planned, _: read(source, planned, large_value_bytes)
 
 
 def as_table(rows: list[dict[str, Any]], columns: tuple[Column, ...]) -> pa.Table:
