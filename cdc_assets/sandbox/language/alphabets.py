@@ -31,7 +31,8 @@ SQL_PUNCTUATION_WEIGHTS = "".join(chr(0xE000 + i) for i in range(len(SQL_PUNCTUA
 SQL_DOUBTFUL = "ŠšŽžŒœŸƒ"
 """Letters of code page 1252 that sort order 52, made for ISO 8859-1, does not list."""
 
-# The weights of accents where nothing else differs.
+# The weights of accents where nothing else differs: the second level of Windows' sort keys, which
+# Mono's sources list as they were read from Windows (create-mscompat-collation-table.cs).
 _ACCENTS = {
     "\u0301": 14,
     "\u0300": 15,

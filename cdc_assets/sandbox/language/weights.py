@@ -93,9 +93,10 @@ def _windows() -> dict[str, str]:
         "plain_primary(x)": _translated(*weights),
         "plain_accents(x)": _translated(a.IGNORED, ""),
         "accents_of(x)": _translated(accents, "".join(w for _, w in marks)),
-        # The hyphens and apostrophes by where they stand; a string without any comes first.
+        # The hyphens and apostrophes by where they stand, one after the other: the earlier place
+        # comes first, and a string that has no more of them. So Windows' sort keys end.
         "specials_of(x)": "CASE WHEN regexp_matches(x, '[-'']') "
-        "THEN regexp_replace(x, '[^-'']', '1', 'gs') ELSE '' END",
+        "THEN rtrim(regexp_replace(x, '[^-'']', '1', 'gs'), '1') ELSE '' END",
         "capitals_of(x)": "regexp_replace(regexp_replace(x, '[^\\p{Lu}]', '0', 'gs'), "
         "'\\p{Lu}', '1', 'g')",
     }
