@@ -90,7 +90,7 @@ def _min_lsn(place: Place, name: Value) -> str:
         return f"CASE WHEN {text} IS NULL THEN NULL ELSE {ZERO} END"
     folded = collation.equality_key(text, types.SYSNAME)
     branches = " ".join(
-        f"WHEN {collation.equality_key(_quoted(i.name), types.SYSNAME)} THEN {i.table}"
+        f"WHEN {collation.equality_key(values.quote(i.name), types.SYSNAME)} THEN {i.table}"
         for i in visible
     )
     number = f"(CASE {folded} {branches} ELSE 0 END)"
@@ -103,10 +103,6 @@ def _reached(place: Place, instance: str) -> str:
     """An instance's watermark, once capture has come that far."""
     low = f"(SELECT w.start_lsn FROM catalog.watermarks AS w WHERE w.instance = {instance})"
     return f"CASE WHEN {low} <= {max_lsn(place)} THEN {low} END"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _map_lsn_to_time(place: Place, lsn: Value) -> Value:

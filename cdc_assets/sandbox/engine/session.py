@@ -197,6 +197,7 @@ class EngineSession:
 
     def close(self) -> None:
         """Roll back and give up everything held."""
+        self.context.temporary.clear()  # they end with the connection
         self.abandon()
         self.context.connection.close()
         self.engine.closed(self)

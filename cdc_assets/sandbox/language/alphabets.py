@@ -27,7 +27,6 @@ SQL_PUNCTUATION = (
 )
 """Sort order 52's, all before the digits."""
 
-SQL_PUNCTUATION_WEIGHTS = "".join(chr(0xE000 + i) for i in range(len(SQL_PUNCTUATION)))
 SQL_DOUBTFUL = "ŠšŽžŒœŸƒ"
 """Letters of code page 1252 that sort order 52, made for ISO 8859-1, does not list."""
 

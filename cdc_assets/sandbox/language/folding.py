@@ -9,7 +9,7 @@ import duckdb
 
 from cdc_assets.sandbox.language.macros import definitions
 from cdc_assets.sandbox.language.values import Value, of_python, raised
-from cdc_assets.sandbox.results import SqlError, SqlType
+from cdc_assets.sandbox.results import SqlError
 
 _LONGEST = 4000
 _lock = threading.Lock()
@@ -56,8 +56,3 @@ def attempt(value: Value) -> object:
     if isinstance(result, SqlError):
         raise result
     return result
-
-
-def typed_null(kind: SqlType) -> Value:
-    """NULL of a type, as a constant."""
-    return of_python(None, kind)

@@ -177,8 +177,3 @@ class Environment(Protocol):
     def zone(self, name: str) -> str:
         """The IANA name of a Windows time zone; raises Msg 9820."""
         ...
-
-
-def display(parts: tuple[str, ...]) -> str:
-    """A name as messages show it."""
-    return ".".join(parts)

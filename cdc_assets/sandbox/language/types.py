@@ -96,13 +96,6 @@ UNKNOWN = SqlType("?")
 
 _UNSUPPORTED = frozenset({"sql_variant", "geography", "geometry", "hierarchyid", "vector", "json"})
 
-INTEGER_RANGES = {
-    "tinyint": (0, 255),
-    "smallint": (-(1 << 15), (1 << 15) - 1),
-    "int": (-(1 << 31), (1 << 31) - 1),
-    "bigint": (-(1 << 63), (1 << 63) - 1),
-}
-
 
 def is_built_in(name: str) -> bool:
     """Whether it begins a built-in type's name."""

@@ -214,3 +214,20 @@ def test_savepoints(t: Client) -> None:
 )
 def test_what_is_known_and_missing_says_so(db: Client, text: str) -> None:
     assert db.error(text).number == 40515
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, ROW_NUMBER() OVER (ORDER BY 10 / v) FROM {t} WHERE v <> 0",
+        "SELECT id, ROW_NUMBER() OVER (ORDER BY 10 / v) FROM {t} WHERE 10 / id > 0 AND v <> 0",
+        "SELECT id, RANK() OVER (PARTITION BY 10 / v ORDER BY id) FROM {t} WHERE v IN (1, 2)",
+        "SELECT a.id, ROW_NUMBER() OVER (ORDER BY 10 / a.v) FROM {t} JOIN {t2} ON a.v = b.id",
+        "SELECT TOP 2 WITH TIES id, v FROM {t} WHERE 10 / id > 0 AND v <> 0 ORDER BY 10 / v",
+        "SELECT id, v FROM {t} WHERE CAST(s AS int) > 0 AND v <> 0 ORDER BY 10 / v",
+    ],
+)
+def test_keys_are_computed_of_the_rows_that_are_left(shared: Client, query: str) -> None:
+    rows = "(VALUES (1, '5', 1), (2, '7', 2), (3, '8', 0))"
+    text = query.format(t=f"{rows} AS a(id, s, v)", t2=f"{rows} AS b(id, s, v)")
+    assert {row[0] for row in shared.rows(text)} == {1, 2}
