@@ -12,12 +12,14 @@ from cdc_assets.sandbox.handle import Sandbox
 from cdc_assets.settings.model import SparkSettings
 from cdc_assets.sqlserver.connection import Connections, SourceConnection
 from cdc_assets_tests.path.helpers import create_items
+from cdc_assets_tests.sandbox.remote import drop_databases, remote_server
 from cdc_assets_tests.source import CONNECTION_VARIABLE, SPARK, Project, Server, Source
 
 ENGINES = [
     pytest.param("arrow", id="arrow"),
     pytest.param("spark", id="spark", marks=pytest.mark.spark),
 ]
+SANDBOX_REFUSAL = 40515
 NO_SOURCE = SourceConnection(name="none", text="Server=127.0.0.1,1;UID=x;PWD=x")
 
 
@@ -44,6 +46,22 @@ def engine(engine_name: str) -> Engine:
     return make_engine(engine_name, NO_SOURCE)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On a real server leave out what only the sandbox has."""
+    if CONNECTION_VARIABLE not in os.environ:
+        return
+    left_out = [item for item in items if _is_of_the_sandbox(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not _is_of_the_sandbox(item)]
+
+
+def _is_of_the_sandbox(item: pytest.Item) -> bool:
+    """Whether a test is marked, or expects a refusal that is the sandbox's own."""
+    case = getattr(item, "callspec", None)
+    refused = case is not None and SANDBOX_REFUSAL in case.params.values()
+    return refused or item.get_closest_marker("sandbox") is not None
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many tests ran on each engine."""
     passed = terminalreporter.stats.get("passed", [])
@@ -57,7 +75,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The server of all tests: a real one where the environment names it, else the sandbox."""
     if text := os.environ.get(CONNECTION_VARIABLE):
-        yield Server(text, reader=text, ca_file=None, is_sandbox=False)
+        with remote_server(text) as found:
+            yield found
         return
     state = tmp_path_factory.mktemp("sandbox")
     with Sandbox(state, capture_interval_seconds=0.0):
@@ -67,9 +86,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def source(server: Server) -> Source:
+def source(server: Server) -> Iterator[Source]:
     """A database of the test's own."""
-    return Source.create(server)
+    made = Source.create(server)
+    yield made
+    if not server.is_sandbox:
+        drop_databases(server, made.name)
 
 
 @pytest.fixture

@@ -28,6 +28,11 @@ from cdc_assets.sqlserver.connection_string import odbc_pairs
 
 CONNECTION_VARIABLE = "CDC_TEST_CONNECTION_STRING"
 CAPTURE_SECONDS_MAX = 60.0
+_LAST_SCAN = (
+    "SELECT TOP (1) session_id, empty_scan_count FROM sys.dm_cdc_log_scan_sessions"
+    " WHERE session_id > 0 AND end_time IS NOT NULL ORDER BY session_id DESC"
+)
+"""Changes with each scan that ends: those in a row that find nothing are one session."""
 _numbers = itertools.count(1)
 
 SPARK: dict[str, Any] = {
@@ -54,6 +59,8 @@ class Server:
     reader: str
     ca_file: str | None
     is_sandbox: bool
+    databases: set[str] = field(default_factory=set, compare=False)
+    """What the tests made and did not drop yet."""
 
     @property
     def reader_login(self) -> str:
@@ -108,6 +115,8 @@ class Source:
         name = name or f"t{os.getpid()}_{next(_numbers)}"
         with wire(server.admin, database="master") as cursor:
             cursor.execute(f"CREATE DATABASE {bracketed(name)}")
+            cursor.execute(f"ALTER DATABASE {bracketed(name)} SET READ_COMMITTED_SNAPSHOT ON")
+        server.databases.add(name)
         source = cls(server, name)
         source.execute("EXEC sys.sp_cdc_enable_db")
         if server.reader != server.admin:
@@ -161,9 +170,11 @@ class Source:
 
     def captured(self, minimum: str | None = None) -> str:
         """Wait until capture has processed what is committed; gives max_lsn."""
+        deadline = time.monotonic() + CAPTURE_SECONDS_MAX
         if self.server.is_sandbox:
             self.execute("EXEC sandbox.capture_now")
-        deadline = time.monotonic() + CAPTURE_SECONDS_MAX
+        else:
+            self._scanned(deadline)
         while True:
             newest = self.rows("SELECT CONVERT(varchar(22), sys.fn_cdc_get_max_lsn(), 1)")[0][0]
             if newest and (minimum is None or newest > minimum):
@@ -171,6 +182,16 @@ class Source:
             if time.monotonic() > deadline:
                 raise TimeoutError("capture did not move")
             time.sleep(0.2)
+
+    def _scanned(self, deadline: float) -> None:
+        """Wait for the ends of two scans of the log: the second began after what is committed."""
+        seen = None
+        for _ in range(3):
+            while (found := self.rows(_LAST_SCAN)) == seen:
+                if time.monotonic() > deadline:
+                    raise TimeoutError("the capture job does not scan the log")
+                time.sleep(0.1)
+            seen = found
 
     def stop_capture(self) -> None:
         """Stop the capture job."""

@@ -191,6 +191,7 @@ def test_a_persons_resnapshot_moves_no_position(items: Project) -> None:
 
 
 @ARROW
+@pytest.mark.sandbox
 def test_a_second_snapshot_waits_for_an_lsn_of_its_own(
     items: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,8 +200,6 @@ def test_a_second_snapshot_waits_for_an_lsn_of_its_own(
     wait: Callable[[float], None] = lambda _: items.source.execute(  # noqa: E731
         "EXEC sandbox.capture_now @idle = 1"
     )
-    if not items.source.server.is_sandbox:
-        pytest.skip("only the sandbox writes an idle entry on demand")
     monkeypatch.setattr(snapshot_module.time, "sleep", wait)
     report = sync(items.database(), resnapshot=True)
     assert report.outcomes[TABLE].error is None

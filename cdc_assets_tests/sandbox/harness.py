@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,12 +26,18 @@ from cdc_assets.sandbox.results import (
 )
 
 Row = tuple[Any, ...]
+CAPTURE_SECONDS_MAX = 30.0
+
+
+def utf16_units(text: str) -> int:
+    """How long SQL Server takes a text to be."""
+    return len(text.encode("utf-16-le")) // 2
 
 
 def text_parameters(values: tuple[str | None, ...]) -> list[Parameter]:
     """What arrow-odbc sends: `@P1 nvarchar(n)`."""
     return [
-        Parameter(f"@P{i}", SqlType("nvarchar", length=max(1, len(value or ""))), value)
+        Parameter(f"@P{i}", SqlType("nvarchar", length=max(1, utf16_units(value or ""))), value)
         for i, value in enumerate(values, start=1)
     ]
 
@@ -41,6 +48,28 @@ class Client:
     def __init__(self, engine: Engine, session: EngineSession) -> None:
         self.engine = engine
         self.session = session
+        self.database = session.database
+        """Where it began."""
+
+    def another(self, user: str = "sa", database: str = "") -> Client:
+        """A new session on the same server, in the same database unless one is named."""
+        chosen = self.engine.passwords[user]
+        return Client(
+            self.engine, self.engine.login(user, chosen, database or self.database, "tests")
+        )
+
+    def reader(self) -> Client:
+        """A session of a login without rights, as the new user `reader` of this database."""
+        self.run("CREATE USER reader FOR LOGIN reader")
+        return self.another("reader")
+
+    def close(self) -> None:
+        """End the session."""
+        self.session.close()
+
+    def in_transaction(self) -> bool:
+        """Whether one is open."""
+        return bool(self.session.context.transactions)
 
     def results(self, text: str, *values: str | None) -> list[Any]:
         """Every result of a batch; a result set as (columns, rows), which are counted as sent."""
@@ -59,16 +88,21 @@ class Client:
         found: list[Any] = []
         try:
             for result in self.session.execute(text):
-                read = self.read(result)
-                if isinstance(read, Failed):
-                    found.append(read.error.number)
-                elif isinstance(read, tuple):
-                    found.append([row[0] if len(row) == 1 else row for row in read[1]])
-                elif isinstance(read, Message) and read.number != STATEMENT_TERMINATED:
-                    found.append(read.text)
+                found.extend(self.shortly(self.read(result)))
         except SqlError as error:
             found.append(f"end {error.number}")
         return found
+
+    @staticmethod
+    def shortly(read: Any) -> list[Any]:
+        """A result's part of `ending`."""
+        if isinstance(read, Failed):
+            return [read.error.number]
+        if isinstance(read, tuple):
+            return [[row[0] if len(row) == 1 else row for row in read[1]]]
+        if isinstance(read, Message) and read.number != STATEMENT_TERMINATED:
+            return [read.text]
+        return []
 
     def read(self, result: Result) -> Any:
         if not isinstance(result, ResultSet):
@@ -171,6 +205,18 @@ def captured(client: Client, table: str, schema: str = "dbo", columns: str | Non
         f"EXEC sys.sp_cdc_enable_table @source_schema = N'{schema}', @source_name = N'{table}', "
         f"@role_name = NULL, @supports_net_changes = 0{listed}"
     )
+
+
+def recorded(client: Client, changes: int, instance: str = "dbo_t") -> None:
+    """Wait until capture has recorded so many changes: in process it has, a real job polls.
+
+    Raises `TimeoutError`.
+    """
+    deadline = time.monotonic() + CAPTURE_SECONDS_MAX
+    while client.value(f"SELECT COUNT(*) FROM cdc.[{instance}_CT]") < changes:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"capture recorded fewer than {changes} changes of {instance}")
+        time.sleep(0.05)
 
 
 def max_lsn(client: Client) -> str | None:

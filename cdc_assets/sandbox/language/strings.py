@@ -50,6 +50,11 @@ def _counts_characters(kind: SqlType) -> bool:
     return kind.name not in types.NATIONAL or bool(re.search("_SC(_|$)", kind.collation or ""))
 
 
+def _units_of_one(kind: SqlType) -> int:
+    """How much of a type's length one character of a count may take."""
+    return 2 if kind.name in types.NATIONAL and _counts_characters(kind) else 1
+
+
 def _macro(name: str, kind: SqlType) -> str:
     return name if _counts_characters(kind) else f"{name}_units"
 
@@ -94,11 +99,8 @@ def _left_right(side: str) -> Callable[[Arguments], Value]:
         length = None
         if isinstance(count.constant, int):
             own = value.type.length
-            length = (
-                max(1, count.constant)
-                if own == MAX_LENGTH
-                else min(own or 1, max(1, count.constant))
-            )
+            longest = max(1, count.constant) * _units_of_one(value.type)
+            length = longest if own == MAX_LENGTH else min(own or 1, longest)
         return same(f"{_macro(side, value.type)}({value.sql}, {whole(count)})", value, length)
 
     return bound

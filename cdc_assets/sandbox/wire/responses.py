@@ -30,6 +30,7 @@ from cdc_assets.sandbox.wire.values import encode_value
 
 _log = logging.getLogger(__name__)
 _INTERNAL_ERROR = 50000
+_STATEMENT_TERMINATED = 3621
 _COMMANDS: dict[str, Command] = {
     "": Command.NONE,
     "SELECT": Command.SELECT,
@@ -129,9 +130,11 @@ class ResponseWriter:
 
     def _write_result(self, result: Result, token: DoneToken) -> None:
         if isinstance(result, Message):
+            self._end_before(result)
             self._write(tokens.info(result))
             return
         if isinstance(result, DatabaseChanged):
+            self._flush_done(more=True)
             before = self._hooks.database_changed(result.database)
             self._write(tokens.database_change(result.database, before))
             return
@@ -151,6 +154,11 @@ class ResponseWriter:
             return
         rows = self._write_rows(result)
         self._pending = _Done(token, DoneStatus.COUNT, command, rows)
+
+    def _end_before(self, message: Message) -> None:
+        """End the statement before the one that tells something; 3621 belongs to its error."""
+        if message.number != _STATEMENT_TERMINATED:
+            self._flush_done(more=True)
 
     def _write_transaction_changes(self) -> None:
         for change in self._hooks.transaction_changes():

@@ -7,11 +7,13 @@ import time
 import pytest
 
 from cdc_assets.sandbox.results import SqlError
-from cdc_assets_tests.sandbox.harness import Client, Server, captured, max_lsn
+from cdc_assets_tests.sandbox.harness import Client, Server, captured, max_lsn, recorded
+
+pytestmark = pytest.mark.sqlserver
 
 
 @pytest.fixture
-def reader(engine_server: Server, db: Client) -> Client:
+def reader(db: Client) -> Client:
     db.run(
         "CREATE TABLE t (id int PRIMARY KEY, v int, secret int)",
         "CREATE TABLE u (id int PRIMARY KEY)",
@@ -19,14 +21,16 @@ def reader(engine_server: Server, db: Client) -> Client:
     )
     captured(db, "t")
     captured(db, "u")
+    client = db.reader()
     db.run(
-        "CREATE USER reader FOR LOGIN reader",
         "GRANT SELECT ON dbo.t TO reader",
         "GRANT SELECT ON OBJECT::cdc.dbo_t_CT TO reader",
         "INSERT t VALUES (1, 2, 3)",
         "INSERT u VALUES (1)",
     )
-    return engine_server.client("reader")
+    recorded(db, 1)
+    recorded(db, 1, "dbo_u")
+    return client
 
 
 def test_least_privilege_is_enough(reader: Client) -> None:
@@ -106,13 +110,14 @@ def test_gating_role(db: Client, reader: Client) -> None:
     assert len(reader.rows("EXEC sys.sp_cdc_help_change_data_capture")) == 1
 
 
-def test_roles_carry_grants(engine_server: Server, db: Client, reader: Client) -> None:
+def test_roles_carry_grants(db: Client, reader: Client) -> None:
     db.run("CREATE ROLE r", "GRANT SELECT ON u TO r", "ALTER ROLE r ADD MEMBER reader")
     assert reader.rows("SELECT id FROM u") == [(1,)]
     db.run("ALTER ROLE db_datawriter ADD MEMBER reader")
     reader.run("INSERT u VALUES (2)")
 
 
+@pytest.mark.sandbox
 def test_logins(engine_server: Server, db: Client) -> None:
     db.run("CREATE LOGIN [a b] WITH PASSWORD = N'p''w', DEFAULT_DATABASE = shop")
     with pytest.raises(SqlError) as wrong:
@@ -133,6 +138,7 @@ def test_logins(engine_server: Server, db: Client) -> None:
         engine_server.client("nobody", password="x")
 
 
+@pytest.mark.sandbox
 def test_counters(db: Client, reader: Client) -> None:
     db.run("INSERT t VALUES (2, 2, 2)", "EXEC sandbox.reset_counters")
     reader.rows("SELECT id FROM t")
@@ -145,6 +151,7 @@ def test_counters(db: Client, reader: Client) -> None:
     assert tables[("reader", "shop", "cdc", "dbo_t_CT")] == (1, 2)
 
 
+@pytest.mark.sandbox
 def test_faults(db: Client, reader: Client) -> None:
     db.run("EXEC sandbox.fault @kind = 'deadlock', @table = 'dbo.t', @login = 'reader', @after = 1")
     assert reader.value("SELECT COUNT(*) FROM t") == 1
@@ -175,6 +182,7 @@ def test_faults(db: Client, reader: Client) -> None:
     assert db.error("EXEC sandbox.fault @kinds = 'drop'").number == 8145
 
 
+@pytest.mark.sandbox
 def test_a_deadlock_victim_loses_its_transaction(db: Client) -> None:
     db.run("CREATE TABLE w (id int)", "EXEC sandbox.fault 'deadlock', 'w', @after = 1")
     db.run("BEGIN TRAN", "INSERT w VALUES (1)")

@@ -9,7 +9,9 @@ import pytest
 
 from cdc_assets.lsn import Lsn
 from cdc_assets.sandbox.engine import cleanup, lsns
-from cdc_assets_tests.sandbox.harness import Client, Server, captured, max_lsn, serving
+from cdc_assets_tests.sandbox.harness import Client, captured, max_lsn, recorded, serving
+
+pytestmark = pytest.mark.sqlserver
 
 LOG = (
     "SELECT CONVERT(varchar(22), [__$start_lsn], 1), CONVERT(varchar(22), [__$seqval], 1), "
@@ -33,13 +35,15 @@ def t(db: Client) -> Client:
     return db
 
 
-def changes(client: Client) -> list[tuple[object, ...]]:
+def changes(client: Client, count: int = 0) -> list[tuple[object, ...]]:
+    """What the change table holds, once it holds so many."""
+    recorded(client, count)
     return [row[2:] for row in client.rows(LOG)]
 
 
 def test_operations_and_images(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a')", "UPDATE t SET v = 'b'", "DELETE t")
-    assert changes(t) == [(2, 1, 1, "a"), (3, 1, 1, "a"), (4, 1, 1, "b"), (1, 1, 1, "b")]
+    assert changes(t, 4) == [(2, 1, 1, "a"), (3, 1, 1, "a"), (4, 1, 1, "b"), (1, 1, 1, "b")]
 
 
 def test_one_lsn_per_commit_and_order_within_it(t: Client) -> None:
@@ -48,6 +52,7 @@ def test_one_lsn_per_commit_and_order_within_it(t: Client) -> None:
         "DELETE t WHERE id = 2; COMMIT",
         "INSERT t VALUES (3, 'c')",
     )
+    recorded(t, 6)
     rows = t.rows(LOG)
     assert len({r[0] for r in rows}) == 2
     first = [r for r in rows if r[0] == rows[0][0]]
@@ -65,6 +70,7 @@ def test_one_lsn_per_commit_and_order_within_it(t: Client) -> None:
 
 def test_key_update_is_delete_and_insert(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a'), (2, 'b')", "UPDATE t SET id = id + 10, v = 'z'")
+    recorded(t, 6)
     rows = t.rows(LOG)[2:]
     assert sorted(r[2:] for r in rows) == [
         (1, 1, 1, "a"),
@@ -85,12 +91,13 @@ def test_keys_may_swap_in_one_statement(t: Client) -> None:
 
 def test_an_update_that_changes_nothing_leaves_no_trace(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a')")
+    recorded(t, 1)
     before = max_lsn(t)
     t.run("UPDATE t SET v = 'a'", "UPDATE t SET v = 'q' WHERE id = 99")
     assert len(changes(t)) == 1
     assert max_lsn(t) == before
     t.run("UPDATE t SET v = 'A'")  # equal under the collation, yet another value
-    assert changes(t)[1:] == [(3, 1, 1, "a"), (4, 1, 1, "A")]
+    assert changes(t, 3)[1:] == [(3, 1, 1, "a"), (4, 1, 1, "A")]
 
 
 def test_update_masks(db: Client) -> None:
@@ -99,6 +106,7 @@ def test_update_masks(db: Client) -> None:
     db.run("EXEC sys.sp_cdc_enable_db")
     captured(db, "t")
     db.run("INSERT t(id) VALUES (1)", "UPDATE t SET c1 = 1, c9 = 9, c2 = NULL")
+    recorded(db, 3)
     masks = [r[0] for r in db.rows("SELECT [__$update_mask] FROM cdc.dbo_t_CT")]
     assert masks == [b"\x07\xff", b"\x02\x02", b"\x02\x02"]
     ordinal = "sys.fn_cdc_get_column_ordinal('dbo_t', 'c9')"
@@ -118,6 +126,8 @@ def test_two_instances_columns_and_computed_ones(db: Client) -> None:
     )
     db.run("INSERT t VALUES (1, 2, 3)", "UPDATE t SET a = 20", "UPDATE t SET b = 30")
     assert db.rows("SELECT id, a, b, c FROM t") == [(1, 20, 30, 50)]
+    recorded(db, 5)
+    recorded(db, 3, "second")
     assert db.rows("SELECT [__$operation], a, b, c FROM cdc.dbo_t_CT") == [
         (2, 2, 3, None),
         (3, 2, 3, None),
@@ -142,6 +152,7 @@ def test_large_objects_old_values(db: Client) -> None:
     captured(db, "t")
     db.run("INSERT t VALUES (1, 1, 'm', 'x')", "UPDATE t SET n = 2", "UPDATE t SET m = 'q'")
     db.run("DELETE t")
+    recorded(db, 6)
     assert db.rows("SELECT [__$operation], n, m, x FROM cdc.dbo_t_CT") == [
         (2, 1, "m", "x"),
         (3, 1, None, None),
@@ -155,7 +166,7 @@ def test_large_objects_old_values(db: Client) -> None:
 def test_a_column_added_or_dropped_later(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a')", "ALTER TABLE t ADD w int NULL", "INSERT t VALUES (2, 'b', 5)")
     t.run("ALTER TABLE t DROP COLUMN v", "INSERT t(id, w) VALUES (3, 6)", "DELETE t WHERE id = 1")
-    assert changes(t) == [(2, 1, 1, "a"), (2, 1, 2, "b"), (2, 1, 3, None), (1, 1, 1, None)]
+    assert changes(t, 4) == [(2, 1, 1, "a"), (2, 1, 2, "b"), (2, 1, 3, None), (1, 1, 1, None)]
     assert [r[4] for r in t.rows("EXEC sys.sp_cdc_get_ddl_history 'dbo_t'")] == [
         "ALTER TABLE t ADD w int NULL",
         "ALTER TABLE t DROP COLUMN v",
@@ -165,11 +176,12 @@ def test_a_column_added_or_dropped_later(t: Client) -> None:
 def test_a_captured_column_gets_another_type(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a')", "ALTER TABLE t ALTER COLUMN v nvarchar(30) NOT NULL")
     t.run("INSERT t VALUES (2, N'Ж')")
-    assert [r[3] for r in changes(t)] == ["a", "Ж"]
+    assert [r[3] for r in changes(t, 2)] == ["a", "Ж"]
     assert t.types("SELECT v FROM cdc.dbo_t_CT") == ["nvarchar(30)"]
     assert t.rows("EXEC sys.sp_cdc_get_ddl_history 'dbo_t'")[0][3] is True
 
 
+@pytest.mark.sandbox
 def test_capture_lags_behind_commits(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a')")
     before = max_lsn(t)
@@ -187,6 +199,7 @@ def test_capture_lags_behind_commits(t: Client) -> None:
     assert max_lsn(t) > str(newest)
 
 
+@pytest.mark.sandbox
 def test_capture_on_its_own_interval(tmp_path: Path) -> None:
     with serving(tmp_path / "s", capture_interval_seconds=0.2) as server:
         t = server.client()
@@ -204,12 +217,14 @@ def test_a_new_instance_has_no_min_lsn_until_capture_reached_it(t: Client) -> No
     assert min_lsn(t) is None
     assert max_lsn(t) is None
     t.run("INSERT t VALUES (1, 'a')")
+    recorded(t, 1)
     assert min_lsn(t) == "0x" + start.hex().upper()
     assert min_lsn(t, "DBO_T") == min_lsn(t)
     assert min_lsn(t, "nothing") == "0x" + "0" * 20
     assert str(max_lsn(t)) > str(min_lsn(t))
 
 
+@pytest.mark.sandbox
 def test_idle_entries(t: Client) -> None:
     assert t.value("EXEC sandbox.capture_now") == 0
     assert max_lsn(t) is None
@@ -228,6 +243,7 @@ def test_idle_entries(t: Client) -> None:
 
 def test_cleanup_moves_the_watermark_and_deletes_below(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a')", "INSERT t VALUES (2, 'b')", "INSERT t VALUES (3, 'c')")
+    recorded(t, 3)
     marks = [r[0] for r in t.rows(LOG)]
     cleanup = (
         "EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_t', @low_water_mark = "
@@ -243,6 +259,7 @@ def test_cleanup_moves_the_watermark_and_deletes_below(t: Client) -> None:
     assert len(t.rows(LOG)) == 2
 
 
+@pytest.mark.sandbox
 def test_cleanup_commits_the_watermark_before_it_deletes(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a')", "INSERT t VALUES (2, 'b')")
     marks = [r[0] for r in t.rows(LOG)]
@@ -262,6 +279,7 @@ def test_cleanup_commits_the_watermark_before_it_deletes(t: Client) -> None:
 
 def test_the_documented_function_has_no_command_id(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a')", "UPDATE t SET v = 'b'")
+    recorded(t, 3)
     text = (
         "SELECT * FROM cdc.fn_cdc_get_all_changes_dbo_t(sys.fn_cdc_get_min_lsn('dbo_t'), "
         "sys.fn_cdc_get_max_lsn(), N'{}')"
@@ -284,13 +302,18 @@ def test_refusals(t: Client) -> None:
     assert t.error("TRUNCATE TABLE t").number == 4711
     assert t.error("EXEC sys.sp_cdc_enable_table 'dbo', 'nothing', NULL").number == 22931
     assert t.error("EXEC sys.sp_cdc_enable_table 'dbo', 't', NULL").number == 22926
-    assert t.error("INSERT cdc.dbo_t_CT DEFAULT VALUES").number == 40515
     t.run("USE master")
     assert t.error("EXEC sys.sp_cdc_enable_db").number == 22989
     assert t.error("EXEC sys.sp_cdc_help_change_data_capture").number == 22901
 
 
-def test_databases_have_lsns_of_their_own(engine_server: Server, t: Client) -> None:
+@pytest.mark.sandbox
+def test_a_change_table_is_written_by_capture_alone(t: Client) -> None:
+    assert t.error("INSERT cdc.dbo_t_CT DEFAULT VALUES").number == 40515
+
+
+@pytest.mark.sandbox
+def test_databases_have_lsns_of_their_own(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a')", "CREATE DATABASE other", "USE other")
     t.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(10))", "EXEC sys.sp_cdc_enable_db")
     captured(t, "t")
@@ -298,14 +321,15 @@ def test_databases_have_lsns_of_their_own(engine_server: Server, t: Client) -> N
     assert changes(t) == [(2, 1, 7, "x")]
     t.run("EXEC sys.sp_cdc_disable_db")
     assert t.error("SELECT * FROM cdc.lsn_time_mapping").number == 208
-    assert t.rows("SELECT id FROM shop.dbo.t") == [(1,)]
-    t.run("USE shop")
+    assert t.rows(f"SELECT id FROM [{t.database}].dbo.t") == [(1,)]
+    t.run(f"USE [{t.database}]")
     assert changes(t) == [(2, 1, 1, "a")]
 
 
-def test_a_writer_gives_way_to_a_new_instance(engine_server: Server, db: Client) -> None:
+@pytest.mark.sandbox
+def test_a_writer_gives_way_to_a_new_instance(db: Client) -> None:
     db.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(10))", "EXEC sys.sp_cdc_enable_db")
-    other = engine_server.client()
+    other = db.another()
     other.run("BEGIN TRAN; INSERT t VALUES (1, 'unrecorded')")
     captured(db, "t")
     assert other.error("COMMIT").number == 3960
@@ -329,8 +353,9 @@ def test_what_was_committed_unrecorded_is_below_the_low_watermark(
 # --- keys that move inside one statement -------------------------------------------------------
 
 
-def moves(client: Client) -> list[tuple[object, ...]]:
+def moves(client: Client, count: int) -> list[tuple[object, ...]]:
     """The last statement's changes: rank of the position, operation, key, value, mask."""
+    recorded(client, count)
     return client.rows(
         "SELECT DENSE_RANK() OVER (ORDER BY [__$seqval]), [__$operation], id, v, "
         "[__$update_mask] FROM cdc.dbo_t_CT WHERE [__$start_lsn] = (SELECT MAX([__$start_lsn]) "
@@ -340,7 +365,7 @@ def moves(client: Client) -> list[tuple[object, ...]]:
 
 def test_a_swap_of_keys_is_two_updates(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a'), (2, 'b')", "UPDATE t SET id = 3 - id")
-    assert moves(t) == [
+    assert moves(t, 6) == [
         (1, 3, 1, "a", b"\x02"),
         (1, 4, 1, "b", b"\x02"),
         (2, 3, 2, "b", b"\x02"),
@@ -348,9 +373,10 @@ def test_a_swap_of_keys_is_two_updates(t: Client) -> None:
     ]
 
 
+@pytest.mark.sandbox
 def test_keys_that_shift_leave_and_arrive_at_the_ends(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a'), (2, 'b'), (3, 'b')", "UPDATE t SET id = id + 1")
-    assert moves(t) == [
+    assert moves(t, 7) == [
         (1, 1, 1, "a", b"\x03"),
         (2, 3, 2, "b", b"\x02"),
         (2, 4, 2, "a", b"\x02"),
@@ -361,7 +387,7 @@ def test_keys_that_shift_leave_and_arrive_at_the_ends(t: Client) -> None:
 def test_keys_that_meet_nothing_stay_pairs(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     t.run("UPDATE t SET id = CASE WHEN id < 3 THEN id + 10 ELSE id END, v = v + 'x'")
-    assert [row[:4] for row in moves(t)] == [
+    assert [row[:4] for row in moves(t, 9)] == [
         (1, 1, 1, "a"),
         (1, 2, 11, "ax"),
         (2, 1, 2, "b"),
@@ -377,7 +403,7 @@ def test_keys_meet_as_their_collation_has_it(db: Client) -> None:
     captured(db, "t")
     db.run("INSERT t VALUES ('a', '1'), ('b', '2')")
     db.run("UPDATE t SET id = CASE id WHEN 'a' THEN 'B' ELSE 'A' END")
-    assert [row[:4] for row in moves(db)] == [
+    assert [row[:4] for row in moves(db, 6)] == [
         (1, 3, "a", "1"),
         (1, 4, "A", "2"),
         (2, 3, "b", "2"),

@@ -6,6 +6,8 @@ import pytest
 
 from cdc_assets_tests.sandbox.harness import Client
 
+pytestmark = pytest.mark.sqlserver
+
 TABLE = """CREATE TABLE dbo.kinds (
     id int IDENTITY NOT NULL,
     code nvarchar(20) NOT NULL,
@@ -39,7 +41,7 @@ def test_tables_are_found_by_pattern_owner_and_type(shared: Client) -> None:
     assert [row[2] for row in shared.rows(call.format("KIND_", "''TABLE''"))] == ["kinds"]
     assert shared.rows(call.format("%kinds", "''VIEW''")) == []
     assert [row[2] for row in shared.rows("EXEC sp_tables N'other[_]kinds'")] == ["other_kinds"]
-    assert ("shop", "sys", "objects", "VIEW", None) in shared.rows("EXEC sp_tables")
+    assert (shared.database, "sys", "objects", "VIEW", None) in shared.rows("EXEC sp_tables")
 
 
 def test_another_database_is_refused(shared: Client) -> None:
@@ -72,13 +74,13 @@ def test_columns_have_the_numbers_of_odbc(shared: Client) -> None:
 
 
 def test_the_old_forms_know_the_old_codes(shared: Client) -> None:
-    rows = shared.rows("EXEC sp_columns N'kinds', N'dbo', N'shop', N'd%'")
+    rows = shared.rows(f"EXEC sp_columns N'kinds', N'dbo', N'{shared.database}', N'd%'")
     assert [(row[3], row[4], len(row)) for row in rows] == [("day", 9, 19)]
 
 
 def test_the_primary_key_comes_in_its_order(shared: Client) -> None:
-    rows = shared.rows("EXEC sp_pkeys N'kinds', N'dbo', N'shop'")
-    named = ("shop", "dbo", "kinds")
+    rows = shared.rows(f"EXEC sp_pkeys N'kinds', N'dbo', N'{shared.database}'")
+    named = (shared.database, "dbo", "kinds")
     assert rows == [(*named, "code", 1, "pk_kinds"), (*named, "id", 2, "pk_kinds")]
     assert shared.rows("EXEC sp_pkeys N'other_kinds'") == []
 

@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cdc_assets_tests.sandbox.harness import Client, Server, captured, max_lsn
+from cdc_assets_tests.sandbox.harness import Client, Server, captured, max_lsn, recorded
+
+pytestmark = pytest.mark.sqlserver
 
 ENABLE = "EXEC sys.sp_cdc_enable_table "
 
@@ -87,14 +89,14 @@ def test_a_wrong_call_has_its_number(odd: Client, text: str, number: int) -> Non
 
 def test_enabling_twice_is_a_message(odd: Client) -> None:
     (told,) = odd.messages("EXEC sys.sp_cdc_enable_db")
-    assert told.startswith("Database 'shop' is already enabled for Change Data Capture.")
+    assert told.startswith(f"Database '{odd.database}' is already enabled for Change Data Capture.")
 
 
 def test_a_schema_or_user_named_cdc_is_in_the_way(odd: Client) -> None:
     odd.run("CREATE DATABASE taken", "USE taken", "CREATE SCHEMA cdc")
     assert odd.error("EXEC sys.sp_cdc_enable_db").number == 22906
     assert odd.error("EXEC sys.sp_cdc_disable_db").number == 22901
-    odd.run("USE shop", "DROP DATABASE taken")
+    odd.run(f"USE {odd.database}", "DROP DATABASE taken")
 
 
 def test_an_index_of_an_instance_stays(odd: Client) -> None:
@@ -119,10 +121,11 @@ def t(db: Client) -> Client:
     return db
 
 
+@pytest.mark.sandbox
 def test_help_and_change_job(engine_server: Server, t: Client) -> None:
     assert [row[1:] for row in t.rows(JOBS)] == [
-        ("capture", "cdc.shop_capture", 500, 10, True, 0, 0, 0),
-        ("cleanup", "cdc.shop_cleanup", 0, 0, False, 0, 4320, 5000),
+        ("capture", f"cdc.{t.database}_capture", 500, 10, True, 0, 0, 0),
+        ("cleanup", f"cdc.{t.database}_cleanup", 0, 0, False, 0, 4320, 5000),
     ]
     t.run(
         "EXEC sys.sp_cdc_change_job @job_type = N'capture', @pollinginterval = 7, @maxtrans = 2",
@@ -135,6 +138,7 @@ def test_help_and_change_job(engine_server: Server, t: Client) -> None:
     ]
 
 
+@pytest.mark.sandbox
 def test_a_changed_job_counts_from_its_next_start(t: Client) -> None:
     number, capture = t.session.context.current.id, t.engine.capture
     t.run("INSERT t VALUES (1, 'a')")
@@ -151,6 +155,7 @@ def test_a_changed_job_counts_from_its_next_start(t: Client) -> None:
     assert t.value("SELECT COUNT(*) FROM cdc.dbo_t_CT") == 6
 
 
+@pytest.mark.sandbox
 def test_a_dropped_job_does_not_run(t: Client) -> None:
     t.run("EXEC sys.sp_cdc_drop_job 'capture'", "INSERT t VALUES (1, 'a')")
     assert [row[1] for row in t.rows(JOBS)] == ["cleanup"]
@@ -160,6 +165,7 @@ def test_a_dropped_job_does_not_run(t: Client) -> None:
     assert t.value("SELECT COUNT(*) FROM cdc.dbo_t_CT") == 1
 
 
+@pytest.mark.sandbox
 def test_the_cleanup_job_keeps_its_retention(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a'), (2, 'b')", "INSERT t VALUES (3, 'c')")
     t.run("EXEC sys.sp_cdc_start_job 'cleanup'")
@@ -169,9 +175,8 @@ def test_the_cleanup_job_keeps_its_retention(t: Client) -> None:
     assert t.rows("SELECT id FROM cdc.dbo_t_CT ORDER BY id") == [(3,), (4,)]
 
 
-def test_only_the_owner_sees_jobs_and_scans(engine_server: Server, t: Client) -> None:
-    t.run("CREATE USER reader FOR LOGIN reader")
-    reader = engine_server.client("reader")
+def test_only_the_owner_sees_jobs_and_scans(t: Client) -> None:
+    reader = t.reader()
     for text, number in (
         (JOBS, 22904),
         ("EXEC sys.sp_cdc_change_job 'capture', @maxtrans = 1", 22904),
@@ -182,6 +187,7 @@ def test_only_the_owner_sees_jobs_and_scans(engine_server: Server, t: Client) ->
         assert reader.error(text).number == number
 
 
+@pytest.mark.sandbox
 def test_log_scan_sessions(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a'), (2, 'b')", "UPDATE t SET v = 'c'")
     rows = t.rows(
@@ -195,6 +201,7 @@ def test_log_scan_sessions(t: Client) -> None:
 # --- functions ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sandbox
 def test_time_to_lsn_and_back(t: Client) -> None:
     for i in range(4):
         t.run(
@@ -241,6 +248,7 @@ def test_lsns_step(t: Client) -> None:
 
 def test_columns_by_ordinal_and_mask(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a')", "UPDATE t SET v = 'b'")
+    recorded(t, 3)
     changed = "SELECT sys.fn_cdc_has_column_changed('dbo_t', '{}', [__$update_mask]) FROM "
     of = "cdc.dbo_t_CT WHERE [__$operation] = 4"
     assert t.value(changed.format("v") + of) is True
@@ -248,6 +256,10 @@ def test_columns_by_ordinal_and_mask(t: Client) -> None:
     assert t.value(changed.format("nothing") + of) is None
     assert t.value("SELECT sys.fn_cdc_get_column_ordinal('dbo_t', 'V')") == 2
     assert t.value("SELECT sys.fn_cdc_get_column_ordinal('dbo_t', 'nothing')") is None
+
+
+@pytest.mark.sandbox
+def test_an_ordinal_is_of_a_name_that_is_given(t: Client) -> None:
     refused = "SELECT sys.fn_cdc_get_column_ordinal('dbo_t', name) FROM sys.columns"
     assert t.error(refused).number == 40515
 
@@ -261,6 +273,7 @@ FROM, TO = "sys.fn_cdc_get_min_lsn('dbo_t')", "sys.fn_cdc_get_max_lsn()"
 
 def test_all_changes_refuses_what_it_cannot_answer(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a')", "UPDATE t SET v = 'b'")
+    recorded(t, 3)
     assert t.rows(ALL.format(FROM, TO, " ALL ")) == [(2, 1, "a"), (4, 1, "b")]
     assert len(t.rows(ALL.format(FROM, TO, "all update old"))) == 3
     for low, high, option in (
@@ -277,6 +290,7 @@ def test_all_changes_before_the_first_capture(t: Client) -> None:
     assert t.error(ALL.format("0x01", "0xFF", "all")).number == 313
 
 
+@pytest.mark.sandbox
 def test_net_changes_are_what_a_model_says(t: Client) -> None:
     """Every history of one key of up to four changes, before and inside the range."""
     net = (
@@ -336,24 +350,26 @@ def test_net_changes_with_mask(t: Client) -> None:
         ENABLE + "'dbo', 't', NULL, @supports_net_changes = 1",
         "INSERT t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)",
     )
+    recorded(t, 3)
     low = max_lsn(t)
     t.run("UPDATE t SET v = 'x' WHERE id = 1", "UPDATE t SET w = 9 WHERE id = 1")
     t.run("UPDATE t SET w = 8 WHERE id = 2", "DELETE t WHERE id = 3")
+    recorded(t, 10)
     assert t.rows(
         "SELECT [__$operation], [__$update_mask], id FROM cdc.fn_cdc_get_net_changes_dbo_t("
         f"sys.fn_cdc_increment_lsn({low}), {TO}, N'all with mask') ORDER BY id"
     ) == [(4, b"\x06", 1), (4, b"\x04", 2), (1, None, 3)]
 
 
-def test_a_login_without_the_role_may_not_read_changes(engine_server: Server, t: Client) -> None:
+def test_a_login_without_the_role_may_not_read_changes(t: Client) -> None:
     t.run(
         "EXEC sys.sp_cdc_disable_table 'dbo', 't', 'all'",
         ENABLE + "'dbo', 't', 'gate', @supports_net_changes = 1",
         "INSERT t VALUES (1, 'a')",
-        "CREATE USER reader FOR LOGIN reader",
-        "GRANT SELECT ON t TO reader",
     )
-    reader = engine_server.client("reader")
+    reader = t.reader()
+    t.run("GRANT SELECT ON t TO reader")
+    recorded(t, 1)
     net = ALL.replace("[__$seqval]", "id").replace("get_all", "get_net").format(FROM, TO, "all")
     high = max_lsn(t)
     for text in (ALL.format(high, high, "all"), net, "SELECT * FROM cdc.dbo_t_CT"):
@@ -368,9 +384,10 @@ def test_a_login_without_the_role_may_not_read_changes(engine_server: Server, t:
 
 def test_space_used_of_a_table_and_of_the_database(t: Client) -> None:
     t.run("INSERT t VALUES (1, 'a')")
+    recorded(t, 1)
     ((name, rows, reserved, *_),) = t.rows("EXEC sys.sp_spaceused N'dbo.t'")
     assert (name, rows.strip(), reserved) == ("t", "1", "24 KB")
     (whole, parts) = t.sets("EXEC sys.sp_spaceused")
-    assert whole[0][0] == "shop"
+    assert whole[0][0] == t.database
     assert [text.endswith(" KB") for text in parts[0]] == [True] * 4
     assert t.error("EXEC sys.sp_spaceused 'nothing'").number == 15009

@@ -10,6 +10,8 @@ import pytest
 from cdc_assets.sandbox import collations
 from cdc_assets_tests.sandbox.harness import Client, Server
 
+pytestmark = pytest.mark.sqlserver
+
 
 def holds(client: Client, condition: str) -> bool:
     return bool(client.value(f"SELECT CASE WHEN {condition} THEN 1 ELSE 0 END") == 1)
@@ -234,6 +236,7 @@ def test_a_key_in_a_collation(db: Client) -> None:
     assert db.error("INSERT k VALUES (N'ΟΔΥΣΣΕΥΣ')").number == 2627
 
 
+@pytest.mark.sandbox
 def test_a_databases_collation(engine_server: Server) -> None:
     """Its columns, literals, variables and catalogue have it; it is there after a restart."""
     client = engine_server.client(database="master")

@@ -83,8 +83,8 @@ def test_a_dropped_database_leaves_nothing_to_the_next(both: Client) -> None:
     assert both.value("SELECT COUNT(*) FROM cdc.lsn_time_mapping") == 1
 
 
-def test_a_database_in_use_stays(engine_server: Server, both: Client) -> None:
-    other = engine_server.client(database="other")
+def test_a_database_in_use_stays(both: Client) -> None:
+    other = both.another(database="other")
     for text, number in (
         ("DROP DATABASE other", 3702),
         ("ALTER DATABASE other MODIFY NAME = another", 5030),

@@ -7,6 +7,8 @@ import pytest
 from cdc_assets.sandbox.results import OutputParameters, Parameter, SqlType
 from cdc_assets_tests.sandbox.harness import Client
 
+pytestmark = pytest.mark.sqlserver
+
 
 @pytest.fixture
 def t(db: Client) -> Client:
@@ -48,6 +50,7 @@ def test_a_parameter_must_be_given(t: Client) -> None:
     assert t.error("EXEC sp_executesql N'SELECT @x', N'@x int', @y = 1").number == 8145
 
 
+@pytest.mark.sandbox
 def test_a_clients_output_parameters(t: Client) -> None:
     number, moment = SqlType("int"), SqlType("datetime2", scale=0)
     given = [
@@ -83,6 +86,10 @@ def test_the_first_result_set(t: Client) -> None:
     assert described(t, "UPDATE t SET s = NULL") == []
     assert t.value("SELECT COUNT(s) FROM t") == 2
     assert t.error("EXEC sp_describe_first_result_set N'SELECT nosuch FROM t'").number == 207
+
+
+@pytest.mark.sandbox
+def test_what_branches_is_not_described(t: Client) -> None:
     assert t.error("EXEC sp_describe_first_result_set N'IF 1 = 1 SELECT 1'").number == 40515
 
 

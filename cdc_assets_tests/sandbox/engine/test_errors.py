@@ -10,7 +10,9 @@ import pytest
 
 from cdc_assets.sandbox.engine import journal, session
 from cdc_assets.sandbox.results import Failed, Message, ResultSet, RowCount, SqlError
-from cdc_assets_tests.sandbox.harness import Client, Server, captured
+from cdc_assets_tests.sandbox.harness import Client, captured, recorded
+
+pytestmark = pytest.mark.sqlserver
 
 _COUNT = "SELECT COUNT(*) FROM t"
 _ALL = "SELECT id FROM t ORDER BY id"
@@ -89,6 +91,7 @@ def test_the_transaction_survives_errors_while_rows_are_computed(t: Client) -> N
     assert t.ending(batch) == [8115, 8134, [1], [1]]
     t.run("UPDATE t SET v = 'y' WHERE id = 2; COMMIT")
     assert t.rows("SELECT id, v FROM t ORDER BY id") == [(2, "y"), (3, "z"), (4, "d")]
+    recorded(t, 9)
     changes = t.rows("SELECT [__$operation], id, v FROM cdc.dbo_t_CT ORDER BY [__$seqval], 1")
     assert changes == [
         (2, 1, "a"),
@@ -97,10 +100,9 @@ def test_the_transaction_survives_errors_while_rows_are_computed(t: Client) -> N
     ]
 
 
-def test_what_came_in_between_is_seen_and_what_it_hit_is_a_conflict(
-    engine_server: Server, t: Client
-) -> None:
-    other = engine_server.client()
+@pytest.mark.sandbox
+def test_what_came_in_between_is_seen_and_what_it_hit_is_a_conflict(t: Client) -> None:
+    other = t.another()
     t.run("CREATE TABLE u(a int); BEGIN TRAN; INSERT t VALUES (2, 'b', 1)")
     other.run("INSERT u VALUES (1)")
     assert t.error("UPDATE t SET n = n / (id - 1)").number == 8134
@@ -111,14 +113,16 @@ def test_what_came_in_between_is_seen_and_what_it_hit_is_a_conflict(
     assert t.rows("SELECT id, v FROM t") == [(1, "o")]
 
 
-def test_a_snapshot_that_an_error_would_move_is_given_up(engine_server: Server, t: Client) -> None:
-    t.run("CREATE TABLE u(a int); ALTER DATABASE shop SET ALLOW_SNAPSHOT_ISOLATION ON")
+@pytest.mark.sandbox
+def test_a_snapshot_that_an_error_would_move_is_given_up(t: Client) -> None:
+    t.run(f"CREATE TABLE u(a int); ALTER DATABASE [{t.database}] SET ALLOW_SNAPSHOT_ISOLATION ON")
     t.run("SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRAN; SELECT id FROM t")
     assert t.ending("SELECT 1 / 0; SELECT @@TRANCOUNT") == [8134, [1]]
-    engine_server.client().run("INSERT u VALUES (1)")
+    t.another().run("INSERT u VALUES (1)")
     assert t.ending("SELECT 1 / (id - 1) FROM t; SELECT 1") == ["end 3960"]
 
 
+@pytest.mark.sandbox
 def test_a_transaction_too_large_to_keep_says_so(
     t: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +276,7 @@ def test_throw_and_raiserror_check_themselves(t: Client) -> None:
     assert t.messages("RAISERROR('%s is %d', 10, 1, 'one', 1)") == ["one is 1"]
 
 
+@pytest.mark.sandbox
 def test_a_deadlocks_victim_may_look_before_it_rolls_back(t: Client) -> None:
     t.run("BEGIN TRAN; INSERT t VALUES (2, 'b', 1)")
     t.run("EXEC sandbox.fault @kind = 'deadlock', @table = 'dbo.t'")

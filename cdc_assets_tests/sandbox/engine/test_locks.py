@@ -11,7 +11,7 @@ import pytest
 
 from cdc_assets.sandbox.engine import locks, work
 from cdc_assets.sandbox.results import SqlError
-from cdc_assets_tests.sandbox.harness import Client, Server, captured
+from cdc_assets_tests.sandbox.harness import Client, captured
 
 WAIT_SECONDS = 30.0
 
@@ -26,8 +26,8 @@ def t(db: Client) -> Client:
 
 
 @pytest.fixture
-def other(engine_server: Server, t: Client) -> Client:
-    return engine_server.client()
+def other(t: Client) -> Client:
+    return t.another()
 
 
 def in_the_background(client: Client, *texts: str) -> Future[SqlError | None]:
@@ -175,11 +175,11 @@ def test_many_rows_take_the_table(
     assert locks.ROW_LOCKS > 1000
 
 
-def test_many_writers_of_one_row_lose_no_update(engine_server: Server, t: Client) -> None:
+def test_many_writers_of_one_row_lose_no_update(t: Client) -> None:
     t.run("CREATE TABLE n (id int PRIMARY KEY, v int)", "INSERT n VALUES (1, 0)")
 
     def add(_: int) -> None:
-        client = engine_server.client()
+        client = t.another()
         for _ in range(6):
             client.run("UPDATE n SET v = v + 1 WHERE id = 1")
 

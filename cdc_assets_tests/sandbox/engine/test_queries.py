@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_assets_tests.sandbox.harness import Client, Server
+from cdc_assets_tests.sandbox.harness import Client
+
+pytestmark = pytest.mark.sqlserver
 
 _SC = "COLLATE Latin1_General_100_CI_AS_SC"
 
@@ -37,22 +39,25 @@ def test_hints_that_only_lock(t: Client, hints: str) -> None:
     assert t.value(f"SELECT COUNT(*) FROM t {hints}") == 3
 
 
+@pytest.mark.sandbox
 def test_hints_with_other_meanings_are_refused(t: Client) -> None:
     for hint in ("READPAST", "NOSUCH", "IGNORE_CONSTRAINTS"):
         assert t.error(f"SELECT * FROM t WITH ({hint})").number == 40515
     assert t.error("INSERT t WITH (READPAST) VALUES (4, NULL)").number == 40515
 
 
-def test_nolock_sees_committed_rows_alone(engine_server: Server, t: Client) -> None:
+@pytest.mark.sandbox
+def test_nolock_sees_committed_rows_alone(t: Client) -> None:
     t.run("BEGIN TRAN; INSERT t VALUES (4, N'd')")
-    other = engine_server.client()
+    other = t.another()
     assert other.value("SELECT COUNT(*) FROM t WITH (NOLOCK)") == 3
     other.run("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
     assert other.value("SELECT COUNT(*) FROM t") == 3
 
 
-def test_a_lock_that_lasts_keeps_what_was_read(engine_server: Server, t: Client) -> None:
-    other = engine_server.client()
+@pytest.mark.sandbox
+def test_a_lock_that_lasts_keeps_what_was_read(t: Client) -> None:
+    other = t.another()
     t.run("BEGIN TRAN; SELECT TOP 0 * FROM t WITH (TABLOCKX)")
     assert t.value("SELECT COUNT(*) FROM t") == 3
     other.run("INSERT t VALUES (4, N'd')")
@@ -102,10 +107,14 @@ def test_select_into_is_refused_with_the_servers_number(t: Client) -> None:
     assert t.error("SELECT id INTO t FROM t").number == 2714
     assert t.error("SELECT id + 1 INTO made FROM t").number == 1038
     assert t.error("SELECT id, id INTO made FROM t").number == 2705
-    t.run("CREATE TABLE i(id int IDENTITY, v int)")
-    assert t.error("SELECT * INTO made FROM i").number == 40515
     assert t.ending("SELECT 1 / (id - 1) AS n INTO #x FROM t; SELECT 2 AS n INTO #x") == [8134]
     assert t.value("SELECT n FROM #x") == 2
+
+
+@pytest.mark.sandbox
+def test_select_into_does_not_inherit_identity(t: Client) -> None:
+    t.run("CREATE TABLE i(id int IDENTITY, v int)")
+    assert t.error("SELECT * INTO made FROM i").number == 40515
 
 
 def test_datename(db: Client) -> None:
@@ -146,6 +155,12 @@ def test_strings_count_utf16_units(db: Client, text: str, expected: object) -> N
     db.run("CREATE TABLE one(n int); INSERT one VALUES (1)")
 
 
+def test_a_character_of_two_units_fits_its_type(db: Client) -> None:
+    columns = f"LEFT(N'😀ab' {_SC}, 1), RIGHT(N'abc' {_SC}, 9), LEFT(N'abc', 1)"
+    assert db.types(f"SELECT {columns}") == ["nvarchar(2)", "nvarchar(3)", "nvarchar(1)"]
+
+
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     "text",
     [
@@ -196,6 +211,7 @@ def test_savepoints(t: Client) -> None:
     assert t.rows("SELECT COUNT(*), @@TRANCOUNT FROM t") == [(4, 0)]
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     "text",
     [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cdc_assets_tests.sandbox.harness import Client, Server, captured, max_lsn
+from cdc_assets_tests.sandbox.harness import Client, captured, max_lsn, recorded
+
+pytestmark = pytest.mark.sqlserver
 
 ZERO = "0x" + "0" * 20
 
@@ -22,13 +24,13 @@ def orders(db: Client) -> Client:
         "UPDATE dbo.orders SET name = N'c' WHERE id = 2",
         "DELETE FROM dbo.orders WHERE id = 1",
     )
+    recorded(db, 5, "dbo_orders")
     return db
 
 
 def test_max_lsn_and_its_time(orders: Client) -> None:
     newest = max_lsn(orders)
     assert newest is not None
-    assert newest.startswith("0x0000002A")
     found = orders.rows(
         "SELECT TOP (1) CONVERT(varchar(22), start_lsn, 1) AS lsn, CAST(tran_end_time AS "
         "datetime2(3)) AS commit_ts FROM cdc.lsn_time_mapping WHERE start_lsn <= "
@@ -88,13 +90,15 @@ def test_mapping_times_to_lsns(orders: Client) -> None:
     assert orders.error("SELECT sys.fn_cdc_map_time_to_lsn('nearest', GETDATE())").number == 313
 
 
-def test_has_rows_of_a_hundred_instances_in_one_text(engine_server: Server, db: Client) -> None:
+def test_has_rows_of_a_hundred_instances_in_one_text(db: Client) -> None:
     db.run("EXEC sys.sp_cdc_enable_db")
     names = [f"t {i}" for i in range(100)]
     for name in names:
         db.run(f"CREATE TABLE dbo.[{name}] (k int NOT NULL PRIMARY KEY)")
         captured(db, name)
     db.run("INSERT INTO dbo.[t 7] VALUES (1)", "INSERT INTO dbo.[t 93] VALUES (1)")
+    recorded(db, 1, "dbo_t 7")
+    recorded(db, 1, "dbo_t 93")
     piece = (
         "SELECT @P{a} AS name, CASE WHEN EXISTS (SELECT 1 FROM cdc.[dbo_{t}_CT] WHERE "
         "[__$start_lsn] > CONVERT(binary(10), @P{b}, 1) AND [__$start_lsn] <= "
@@ -156,7 +160,7 @@ def test_help_into_a_table_variable(orders: Client) -> None:
         "sys.sp_cdc_help_change_data_capture; SELECT capture_instance, CONVERT(varchar(22), "
         "start_lsn, 1) AS start_lsn, index_column_list FROM @i"
     )
-    assert orders.counts(text) == [None, None]
+    assert not any(orders.counts(text))
     first = orders.rows(text)
     assert first[0][0] == "dbo_orders"
     assert orders.rows(text) == first  # the variable ends with its batch
@@ -207,14 +211,15 @@ def test_catalogue_views(orders: Client) -> None:
     assert orders.rows(
         "SELECT name, is_cdc_enabled, collation_name, snapshot_isolation_state FROM sys.databases "
         "WHERE name = DB_NAME()"
-    ) == [("shop", True, "SQL_Latin1_General_CP1_CI_AS", 0)]
+    ) == [(orders.database, True, "SQL_Latin1_General_CP1_CI_AS", 0)]
 
 
 def test_session_facts(orders: Client) -> None:
     ((database, login, version, process, product),) = orders.rows(
-        "SELECT DB_NAME(), SUSER_SNAME(), @@VERSION, @@SPID, SERVERPROPERTY('ProductVersion')"
+        "SELECT DB_NAME(), SUSER_SNAME(), @@VERSION, @@SPID, "
+        "CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128))"
     )
-    assert (database, login, product) == ("shop", "sa", "16.0.4135.4")
+    assert (database, login, product[:5]) == (orders.database, "sa", "16.0.")
     assert version.startswith("Microsoft SQL Server 2022")
     assert process > 50
     assert orders.value("SELECT HAS_PERMS_BY_NAME('dbo.orders', 'OBJECT', 'SELECT')") == 1
@@ -302,6 +307,7 @@ def test_snapshot_reads(db: Client) -> None:
     assert db.rows(f"{pieces} ORDER BY n DESC") == [(4, 9), (0, 5)]
 
 
+@pytest.mark.sandbox
 def test_the_clock(db: Client) -> None:
     db.run("EXEC sandbox.set_clock @zone = N'W. Europe Standard Time'")
     ((utc, offset, minutes, zone, local),) = db.rows(
@@ -330,4 +336,8 @@ def test_what_drivers_send_at_connect(db: Client) -> None:
     assert db.value("SELECT 1") == 1
     assert db.call("sp_datatype_info_100", data_type="-9")[0][1][0][0] == "nvarchar"
     assert db.error("SET NOSUCH ON").number == 195
+
+
+@pytest.mark.sandbox
+def test_an_order_of_days_it_does_not_know(db: Client) -> None:
     assert db.error("SET DATEFORMAT dmy").number == 40515

@@ -7,7 +7,9 @@ import threading
 import pytest
 
 from cdc_assets.sandbox.results import SqlError
-from cdc_assets_tests.sandbox.harness import Client, Server, captured, max_lsn
+from cdc_assets_tests.sandbox.harness import Client, captured, max_lsn, recorded
+
+pytestmark = pytest.mark.sqlserver
 
 
 @pytest.fixture
@@ -16,11 +18,12 @@ def t(db: Client) -> Client:
     db.run("EXEC sys.sp_cdc_enable_db")
     captured(db, "t")
     db.run("INSERT t VALUES (1, 'a')")
+    recorded(db, 1)
     return db
 
 
-def test_readers_see_only_committed_rows(engine_server: Server, t: Client) -> None:
-    other = engine_server.client()
+def test_readers_see_only_committed_rows(t: Client) -> None:
+    other = t.another()
     before = max_lsn(t)
     t.run("BEGIN TRAN", "INSERT t VALUES (2, 'b')", "UPDATE t SET v = 'x' WHERE id = 1")
     assert t.rows("SELECT id, v FROM t ORDER BY id") == [(1, "x"), (2, "b")]
@@ -28,13 +31,12 @@ def test_readers_see_only_committed_rows(engine_server: Server, t: Client) -> No
     assert max_lsn(other) == before
     t.run("COMMIT")
     assert other.rows("SELECT id, v FROM t ORDER BY id") == [(1, "x"), (2, "b")]
+    recorded(t, 4)
     assert str(max_lsn(other)) > str(before)
 
 
-def test_read_committed_sees_later_commits_in_an_open_transaction(
-    engine_server: Server, t: Client
-) -> None:
-    other = engine_server.client()
+def test_read_committed_sees_later_commits_in_an_open_transaction(t: Client) -> None:
+    other = t.another()
     other.run("BEGIN TRAN")
     assert other.value("SELECT COUNT(*) FROM t") == 1
     t.run("INSERT t VALUES (2, 'b')")
@@ -42,8 +44,8 @@ def test_read_committed_sees_later_commits_in_an_open_transaction(
     other.run("COMMIT")
 
 
-def test_snapshot_isolation(engine_server: Server, t: Client) -> None:
-    other = engine_server.client()
+def test_snapshot_isolation(t: Client) -> None:
+    other = t.another()
     other.run("SET TRANSACTION ISOLATION LEVEL SNAPSHOT")
     for asked in (
         "SELECT COUNT(*) FROM t",
@@ -59,7 +61,7 @@ def test_snapshot_isolation(engine_server: Server, t: Client) -> None:
     other.run("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
     assert other.value("SELECT COUNT(*) FROM t") == 1
     other.run("SET TRANSACTION ISOLATION LEVEL SNAPSHOT")
-    t.run("ALTER DATABASE shop SET ALLOW_SNAPSHOT_ISOLATION ON")
+    t.run(f"ALTER DATABASE [{t.database}] SET ALLOW_SNAPSHOT_ISOLATION ON")
     other.run("BEGIN TRAN")
     assert other.value("SELECT COUNT(*) FROM t") == 1
     t.run("INSERT t VALUES (2, 'b')")
@@ -78,8 +80,9 @@ def test_rollback_leaves_nothing(t: Client) -> None:
     assert max_lsn(t) == before
 
 
-def test_definitions_roll_back_too(engine_server: Server, t: Client) -> None:
-    other = engine_server.client()
+@pytest.mark.sandbox
+def test_definitions_roll_back_too(t: Client) -> None:
+    other = t.another()
     t.run("BEGIN TRAN; CREATE TABLE u (a int); INSERT u VALUES (1); ALTER TABLE t ADD w int")
     assert t.rows("SELECT a FROM u") == [(1,)]
     assert other.error("SELECT a FROM u").number == 208
@@ -134,13 +137,14 @@ def test_xact_abort_rolls_back(t: Client) -> None:
     assert t.value("SELECT COUNT(*) FROM t") == 1
 
 
-def test_rows_apart_do_not_conflict(engine_server: Server, t: Client) -> None:
+def test_rows_apart_do_not_conflict(t: Client) -> None:
     t.run("INSERT t VALUES (2, 'b')")
-    other = engine_server.client()
+    other = t.another()
     t.run("BEGIN TRAN; UPDATE t SET v = 'x' WHERE id = 1")
     other.run("BEGIN TRAN; UPDATE t SET v = 'y' WHERE id = 2; COMMIT")
     t.run("COMMIT")
     assert t.rows("SELECT v FROM t ORDER BY id") == [("x",), ("y",)]
+    recorded(t, 6)
     lsns = [r[0] for r in t.rows("SELECT [__$start_lsn] FROM cdc.dbo_t_CT WHERE v IN ('x', 'y')")]
     assert lsns == sorted(lsns)
 
@@ -150,14 +154,15 @@ def test_a_key_may_come_back_in_its_own_transaction(t: Client) -> None:
     assert t.rows("SELECT id, v FROM t") == [(1, "new")]
 
 
-def test_implicit_transactions(engine_server: Server, t: Client) -> None:
-    other = engine_server.client()
+def test_implicit_transactions(t: Client) -> None:
+    other = t.another()
     t.run("SET IMPLICIT_TRANSACTIONS ON", "INSERT t VALUES (2, 'b')")
     assert other.value("SELECT COUNT(*) FROM t") == 1
     t.run("COMMIT")
     assert other.value("SELECT COUNT(*) FROM t") == 2
 
 
+@pytest.mark.sandbox
 def test_requests_of_the_transaction_manager(t: Client) -> None:
     t.session.begin()
     t.run("INSERT t VALUES (2, 'b')")
@@ -172,11 +177,11 @@ def test_requests_of_the_transaction_manager(t: Client) -> None:
     assert t.value("SELECT COUNT(*) FROM t") == 2
 
 
-def test_commits_of_many_threads_keep_order(engine_server: Server, t: Client) -> None:
+def test_commits_of_many_threads_keep_order(t: Client) -> None:
     errors: list[SqlError] = []
 
     def write(start: int) -> None:
-        client = engine_server.client()
+        client = t.another()
         try:
             for number in range(start, start + 8):
                 client.run(f"INSERT t VALUES ({number}, 'w')")
@@ -189,11 +194,13 @@ def test_commits_of_many_threads_keep_order(engine_server: Server, t: Client) ->
     for thread in threads:
         thread.join()
     assert not errors
+    recorded(t, 33)
     found = t.rows("SELECT [__$start_lsn], id FROM cdc.dbo_t_CT WHERE v = 'w'")
     assert len(found) == len({lsn for lsn, _ in found}) == 32
     assert [lsn for lsn, _ in found] == sorted(lsn for lsn, _ in found)
 
 
+@pytest.mark.sandbox
 def test_attention_stops_a_statement(t: Client) -> None:
     stop = threading.Timer(0.2, t.session.cancel)
     stop.start()
@@ -218,12 +225,13 @@ def test_savepoints(t: Client) -> None:
     t.run("ROLLBACK TRAN s; COMMIT")
     assert t.rows("SELECT id, v FROM t ORDER BY id") == [(1, "z"), (3, "c")]
     # Capture sees what was committed, and nothing of what was taken back.
+    recorded(t, 4)
     found = t.rows("SELECT [__$operation], id, v FROM cdc.dbo_t_CT WHERE v <> 'a' OR id > 1")
     assert sorted(found) == [(2, 3, "c"), (4, 1, "z")]
 
 
-def test_a_key_is_free_again_behind_a_savepoint(engine_server: Server, t: Client) -> None:
-    other = engine_server.client()
+def test_a_key_is_free_again_behind_a_savepoint(t: Client) -> None:
+    other = t.another()
     t.run("BEGIN TRAN; INSERT t VALUES (2, 'b'); SAVE TRAN s; INSERT t VALUES (3, 'c')")
     t.run("ROLLBACK TRAN s")
     other.run("INSERT t VALUES (4, 'd')")

@@ -14,6 +14,8 @@ from cdc_assets.sandbox.engine.systypes import SYSTEM_TYPES
 from cdc_assets.sandbox.results import Parameter, ResultSet, SqlType
 from cdc_assets_tests.sandbox.harness import Client
 
+pytestmark = pytest.mark.sqlserver
+
 DAY = 864_000_000_000
 MAX_TICKS = 3_652_059 * DAY - 1
 
@@ -144,10 +146,20 @@ def test_values_through_a_column(
         assert [r[0] for r in shared.rows(text)] == [*(value for _, value in cases), None]
         assert shared.types(text) == [described]
         assert shared.types(f"SELECT CAST(NULL AS {written})") == [described]
-        for result in shared.session.execute(text):
-            assert isinstance(result, ResultSet)
-            expected = arrow_type(result.columns[0].type)
-            assert [batch.schema.types for batch in result.batches] == [[expected]]
+    finally:
+        shared.run("DROP TABLE t")
+
+
+@pytest.mark.sandbox
+def test_batches_have_the_types_of_their_columns(shared: Client) -> None:
+    listed = ", ".join(f"v{i} {written} NULL" for i, (written, _, _) in enumerate(TYPES))
+    shared.run(f"CREATE TABLE t ({listed})")
+    try:
+        shared.run(f"INSERT t VALUES ({', '.join(cases[0][0] for _, _, cases in TYPES)})")
+        result = next(shared.session.execute("SELECT * FROM t"))
+        assert isinstance(result, ResultSet)
+        expected = [arrow_type(column.type) for column in result.columns]
+        assert [batch.schema.types for batch in result.batches] == [expected]
     finally:
         shared.run("DROP TABLE t")
 
@@ -320,6 +332,7 @@ def test_aggregates(shared: Client, aggregate: str, kind: str, value: Any) -> No
         (SqlType("nvarchar", length=1), None, None),
     ],
 )
+@pytest.mark.sandbox
 def test_parameters_of_every_kind(
     shared: Client, kind: SqlType, value: object, expected: object
 ) -> None:
@@ -336,6 +349,7 @@ def test_nullability_is_told(shared: Client) -> None:
         shared.run("DROP TABLE n")
 
 
+@pytest.mark.sandbox
 def test_batches_have_bounded_size(shared: Client) -> None:
     crossed = " CROSS JOIN ".join(f"sys.types AS t{i}" for i in range(4))
     for result in shared.session.execute(f"SELECT t0.name FROM {crossed}"):

@@ -6,6 +6,8 @@ import pytest
 
 from cdc_assets_tests.sandbox.harness import Client
 
+pytestmark = pytest.mark.sqlserver
+
 ZONE = "AT TIME ZONE 'Central European Standard Time'"
 
 

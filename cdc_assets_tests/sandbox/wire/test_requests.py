@@ -30,6 +30,7 @@ from cdc_assets.sandbox.results import (
 from cdc_assets.sandbox.server import TdsServer
 from cdc_assets.sandbox.wire.byte_reader import ByteReader
 from cdc_assets.sandbox.wire.parameters import read_typed_value
+from cdc_assets_tests.sandbox.remote import results_of, tokens_of
 from cdc_assets_tests.sandbox.wire.canned import CannedBackend, CannedSession
 from cdc_assets_tests.sandbox.wire.clients import connection_string, odbc, read, tds
 
@@ -229,6 +230,20 @@ def test_several_results_of_a_batch(backend: CannedBackend, server: TdsServer) -
             if not cursor.nextset():
                 break
         assert seen == [[(1,)], [(2,)]]
+
+
+def test_what_a_statement_tells_follows_the_results_before_it(
+    backend: CannedBackend, server: TdsServer
+) -> None:
+    """Where an error's DONE ends with 3621, every other message begins its own statement."""
+    printed, ended = Message(0, "printed"), Message(3621, "The statement has been terminated.")
+    failed = Failed(SqlError(547, "conflict"))
+    backend.results_of("q", lambda: [one(1), printed, RowCount(2), failed, ended, printed])
+    with tds(server) as connection:
+        found = list(results_of(tokens_of(connection), "q"))
+    rows, told, count, error, *rest = found
+    assert (rows[1], told.text, count.rows) == ([(1,)], "printed", 2)
+    assert (error.error.number, [m.number for m in rest]) == (547, [3621, 0])
 
 
 def test_a_statement_that_counts_nothing_does_not_hide_rows(
