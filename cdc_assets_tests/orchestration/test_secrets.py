@@ -17,6 +17,8 @@ from cdc_assets_tests.orchestration.helpers import Deployment
 from cdc_assets_tests.path.helpers import change_items, create_items
 from cdc_assets_tests.source import Project
 
+pytestmark = pytest.mark.sqlserver
+
 TABLE = "dbo_items"
 CANARY = "C4nary;}x{'y=\"z"
 STALE = "St4le;}canary"

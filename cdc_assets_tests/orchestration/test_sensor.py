@@ -11,6 +11,8 @@ from cdc_assets_tests.orchestration.helpers import Deployment
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items
 from cdc_assets_tests.source import Project
 
+pytestmark = pytest.mark.sqlserver
+
 TABLE = "dbo_items"
 
 

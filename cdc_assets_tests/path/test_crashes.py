@@ -13,6 +13,8 @@ from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items, l
 from cdc_assets_tests.path.killing import kill_at
 from cdc_assets_tests.source import Project
 
+pytestmark = pytest.mark.sqlserver
+
 TABLE = "dbo_items"
 IN_SNAPSHOT = (FaultPoint.SNAPSHOT_OPENED, FaultPoint.SNAPSHOT_APPENDED)
 

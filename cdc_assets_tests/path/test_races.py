@@ -12,6 +12,8 @@ from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
 from cdc_assets_tests.source import Project
 
+pytestmark = pytest.mark.sqlserver
+
 TABLE = "dbo_items"
 
 

@@ -16,6 +16,8 @@ from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
 from cdc_assets_tests.source import Project
 
+pytestmark = pytest.mark.sqlserver
+
 TABLE = "dbo_items"
 
 
@@ -172,11 +174,10 @@ def test_missing_facts_are_told_before_anything_is_read(items: Project) -> None:
         run_sync(items)
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize("kind", ["drop", "deadlock", "lock_timeout"])
 def test_a_transient_failure_of_a_read_is_tried_again(items: Project, kind: str) -> None:
     """B023: on fresh connections, and what was committed is found."""
-    if not items.source.server.is_sandbox:
-        pytest.skip("only the sandbox fails on demand")
     load(items)
     change_items(items.source)
     items.source.execute(f"EXEC sandbox.fault @kind = N'{kind}', @table = N'cdc.{TABLE}_CT'")

@@ -299,11 +299,9 @@ def test_a_rollback_leaves_table_variables_alone(t: Client) -> None:
     assert t.sets(tried) == [[(1,), (2,)], stored]
 
 
-def test_a_key_is_taken_whatever_the_transaction_does_next(
-    engine_server: Server, t: Client
-) -> None:
+def test_a_key_is_taken_whatever_the_transaction_does_next(t: Client) -> None:
     """A temporary table's rows are staged where the new keys still were."""
-    other = engine_server.client()
+    other = t.another()
     t.run("CREATE TABLE keyed (k int NOT NULL PRIMARY KEY)", "CREATE TABLE #t (a int)")
     t.run("BEGIN TRAN; INSERT keyed VALUES (1); INSERT #t VALUES (5); SAVE TRAN a")
     other.run("INSERT keyed VALUES (2)")
