@@ -8,7 +8,7 @@ from typing import Any
 from cdc_assets.sandbox.results import RowCount, SqlError
 from cdc_assets_tests.sandbox.fuzz.changes import DEFINITION, Change, Sequence, Step
 from cdc_assets_tests.sandbox.fuzz.check import error_text_problem
-from cdc_assets_tests.sandbox.harness import Client, captured
+from cdc_assets_tests.sandbox.harness import Client, captured, recorded
 
 
 def replay(client: Client, sequence: Sequence) -> str | None:
@@ -18,14 +18,18 @@ def replay(client: Client, sequence: Sequence) -> str | None:
     for number, step in enumerate(sequence.steps):
         wrong = _step(client, step)
         if wrong is not None:
-            if client.session.context.transactions:
+            if client.in_transaction():
                 client.run("ROLLBACK")
             return f"step {number}: {step.text}: {wrong}"
     rows = {row[0]: row for row in client.rows("SELECT id, a, s, d FROM changed")}
     if rows != sequence.rows:
         return f"rows {rows} instead of {sequence.rows}"
-    client.run("EXEC sandbox.capture_now")
-    return _recorded(client, sequence)
+    wanted = [
+        _essential([change for statement in commit for change in statement])
+        for commit in sequence.commits
+    ]
+    recorded(client, sum(map(len, wanted)), "dbo_changed")
+    return _recorded(client, [commit for commit in wanted if commit])
 
 
 def _step(client: Client, step: Step) -> str | None:
@@ -52,7 +56,7 @@ def _step(client: Client, step: Step) -> str | None:
     return None
 
 
-def _recorded(client: Client, sequence: Sequence) -> str | None:
+def _recorded(client: Client, wanted: list[list[Change]]) -> str | None:
     """Commit by commit the changes; an update that changes nothing may be left out."""
     found = client.rows(
         "SELECT [__$start_lsn], [__$operation], id, a, s, d, [__$seqval] FROM cdc.dbo_changed_CT "
@@ -62,11 +66,7 @@ def _recorded(client: Client, sequence: Sequence) -> str | None:
         _essential([(row[1], row[2:6]) for row in rows])
         for _, rows in groupby(found, key=lambda row: row[0])
     ]
-    wanted = [
-        _essential([change for statement in commit for change in statement])
-        for commit in sequence.commits
-    ]
-    got, wanted = [c for c in got if c], [c for c in wanted if c]
+    got = [commit for commit in got if commit]
     if got != wanted:
         return f"changes {got} instead of {wanted}"
     return None
