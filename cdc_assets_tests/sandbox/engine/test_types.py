@@ -156,10 +156,10 @@ def test_batches_have_the_types_of_their_columns(shared: Client) -> None:
     shared.run(f"CREATE TABLE t ({listed})")
     try:
         shared.run(f"INSERT t VALUES ({', '.join(cases[0][0] for _, _, cases in TYPES)})")
-        result = next(shared.session.execute("SELECT * FROM t"))
-        assert isinstance(result, ResultSet)
-        expected = [arrow_type(column.type) for column in result.columns]
-        assert [batch.schema.types for batch in result.batches] == [expected]
+        for result in shared.session.execute("SELECT * FROM t"):
+            assert isinstance(result, ResultSet)
+            expected = [arrow_type(column.type) for column in result.columns]
+            assert [batch.schema.types for batch in result.batches] == [expected]
     finally:
         shared.run("DROP TABLE t")
 
