@@ -22,7 +22,7 @@ from cdc_assets.sandbox.results import Failed, Message, ResultColumn, RowCount, 
 from cdc_assets.sqlserver.connection_string import odbc_pairs
 from cdc_assets_tests.sandbox.exact import ExactTypes
 from cdc_assets_tests.sandbox.harness import Client, Row, text_parameters
-from cdc_assets_tests.source import Server
+from cdc_assets_tests.source import Server, bracketed
 
 SECONDS = 60.0
 """How long a batch may take."""
@@ -161,10 +161,10 @@ def drop_databases(server: Server, *names: str) -> None:
 def drop_database(admin: Client, name: str) -> None:
     """Drop a database, with its capture jobs; raises `SqlError` 3702 where somebody stays in it."""
     if admin.value("SELECT is_cdc_enabled FROM sys.databases WHERE name = @P1", name):
-        admin.run(f"USE [{name}]", "EXEC sys.sp_cdc_disable_db", "USE master")
+        admin.run(f"USE {bracketed(name)}", "EXEC sys.sp_cdc_disable_db", "USE master")
     with suppress(SqlError):  # drivers' pools stay connected; a sandbox has no such statement
-        admin.run(f"ALTER DATABASE [{name}] SET SINGLE_USER WITH ROLLBACK IMMEDIATE")
-    _drop(admin, f"DATABASE [{name}]")
+        admin.run(f"ALTER DATABASE {bracketed(name)} SET SINGLE_USER WITH ROLLBACK IMMEDIATE")
+    _drop(admin, f"DATABASE {bracketed(name)}")
 
 
 def _drop(admin: Client, named: str) -> None:

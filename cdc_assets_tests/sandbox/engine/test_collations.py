@@ -131,6 +131,7 @@ def test_bin2_of_varchar_orders_the_bytes_of_its_code_page(db: Client) -> None:
     assert [r[0] for r in db.rows(f"SELECT n FROM b ORDER BY {bin2}")] == ["z", "é", "€"]
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("name", "text", "stored"),
     [

@@ -386,6 +386,7 @@ def test_an_offset_given_to_a_datetime_leaves_its_milliseconds(shared: Client) -
         shared.run("DROP TABLE instants")
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("expression", "number"),
     [
