@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.sandbox.engine.rows import arrow_type
-from cdc_assets.sandbox.engine.session import BATCH_ROWS
-from cdc_assets.sandbox.engine.systypes import SYSTEM_TYPES
-from cdc_assets.sandbox.results import Parameter, ResultSet, SqlType
 from cdc_assets_tests.sandbox.harness import Client
 
 pytestmark = pytest.mark.sqlserver
@@ -146,20 +142,6 @@ def test_values_through_a_column(
         assert [r[0] for r in shared.rows(text)] == [*(value for _, value in cases), None]
         assert shared.types(text) == [described]
         assert shared.types(f"SELECT CAST(NULL AS {written})") == [described]
-    finally:
-        shared.run("DROP TABLE t")
-
-
-@pytest.mark.sandbox
-def test_batches_have_the_types_of_their_columns(shared: Client) -> None:
-    listed = ", ".join(f"v{i} {written} NULL" for i, (written, _, _) in enumerate(TYPES))
-    shared.run(f"CREATE TABLE t ({listed})")
-    try:
-        shared.run(f"INSERT t VALUES ({', '.join(cases[0][0] for _, _, cases in TYPES)})")
-        for result in shared.session.execute("SELECT * FROM t"):
-            assert isinstance(result, ResultSet)
-            expected = [arrow_type(column.type) for column in result.columns]
-            assert [batch.schema.types for batch in result.batches] == [expected]
     finally:
         shared.run("DROP TABLE t")
 
@@ -303,43 +285,6 @@ def test_aggregates(shared: Client, aggregate: str, kind: str, value: Any) -> No
     assert shared.value(f"SELECT {aggregate} FROM {source}") == value
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "expected"),
-    [
-        (SqlType("int"), 5, 5),
-        (SqlType("bigint"), 2**62, 2**62),
-        (SqlType("nvarchar", length=4), "it's\0", "it's\0"),
-        (
-            SqlType("decimal", precision=38, scale=2),
-            Decimal("12345678901234567890.12"),
-            Decimal("12345678901234567890.12"),
-        ),
-        (SqlType("varbinary", length=3), b"\x00'\\", b"\x00'\\"),
-        (SqlType("bit"), True, True),
-        (SqlType("float"), 0.1, 0.1),
-        (SqlType("date"), datetime.date(2026, 1, 2), datetime.date(2026, 1, 2)),
-        (
-            SqlType("datetime2", scale=7),
-            "2026-01-02 03:04:05.1234567",
-            at(2026, 1, 2, 110_451_234_567),
-        ),
-        (SqlType("time", scale=7), "03:04:05.1234567", 110_451_234_567),
-        (
-            SqlType("uniqueidentifier"),
-            "00112233-4455-6677-8899-aabbccddeeff",
-            "00112233-4455-6677-8899-AABBCCDDEEFF",
-        ),
-        (SqlType("nvarchar", length=1), None, None),
-    ],
-)
-@pytest.mark.sandbox
-def test_parameters_of_every_kind(
-    shared: Client, kind: SqlType, value: object, expected: object
-) -> None:
-    for result in shared.session.execute("SELECT @p AS v", [Parameter("@p", kind, value)]):
-        assert shared.read(result)[1] == [(expected,)]
-
-
 def test_nullability_is_told(shared: Client) -> None:
     shared.run("CREATE TABLE n (a int NOT NULL, b int NULL)")
     try:
@@ -347,16 +292,6 @@ def test_nullability_is_told(shared: Client) -> None:
         assert [c.nullable for c in found] == [False, True, False, False, False]
     finally:
         shared.run("DROP TABLE n")
-
-
-@pytest.mark.sandbox
-def test_batches_have_bounded_size(shared: Client) -> None:
-    crossed = " CROSS JOIN ".join(f"sys.types AS t{i}" for i in range(4))
-    for result in shared.session.execute(f"SELECT t0.name FROM {crossed}"):
-        assert isinstance(result, ResultSet)
-        sizes = [batch.num_rows for batch in result.batches]
-        assert sum(sizes) == len(SYSTEM_TYPES) ** 4
-        assert max(sizes) <= BATCH_ROWS
 
 
 def test_a_null_text_is_cut_to_null(shared: Client) -> None:
@@ -386,7 +321,6 @@ def test_an_offset_given_to_a_datetime_leaves_its_milliseconds(shared: Client) -
         shared.run("DROP TABLE instants")
 
 
-@pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("expression", "number"),
     [
@@ -408,6 +342,7 @@ def test_results_out_of_their_range(shared: Client, expression: str, number: int
     assert shared.error(f"SELECT {expression}").number == number
 
 
+@pytest.mark.sandbox
 def test_style_114_has_a_colon_before_a_datetimes_milliseconds(shared: Client) -> None:
     text = "CONVERT(varchar(40), CAST('2026-01-01T01:02:03' AS {}), 114)"
     assert shared.value(f"SELECT {text.format('datetime')}") == "01:02:03:000"
