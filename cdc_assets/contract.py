@@ -35,6 +35,7 @@ class Event(StrEnum):
     RECOVERING = "recovering"
     DATA_SKIPPED = "data_skipped"
     GAP_ACKNOWLEDGED = "gap_acknowledged"
+    RESET = "reset"
 
 
 COMPLETED_SNAPSHOT = (Event.BOOTSTRAP, Event.RESNAPSHOT)

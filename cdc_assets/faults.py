@@ -23,6 +23,7 @@ class FaultPoint(StrEnum):
     LOSS_RECORDED = "loss.recorded"
     SNAPSHOT_OPENED = "snapshot.opened"
     SNAPSHOT_APPENDED = "snapshot.appended"
+    RESET_RECORDED = "reset.recorded"
     BRONZE_APPENDED = "bronze.appended"
     FACTS_WRITTEN = "facts.written"
     SILVER_CREATED = "silver.created"

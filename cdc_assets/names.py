@@ -102,6 +102,11 @@ class TableName:
         """Transaction id of silver's MERGEs."""
         return f"{self.key}#apply"
 
+    @property
+    def reset_app(self) -> str:
+        """Transaction id of its `reset` events."""
+        return f"{self.key}#reset"
+
     def lost_app(self, first: Lsn, last: Lsn) -> str:
         """Transaction id of the event of a loss."""
         return f"{self.key}#lost.{first}.{last}"

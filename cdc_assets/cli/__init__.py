@@ -89,6 +89,17 @@ def acknowledge(
     raise typer.Exit(run_acknowledge(database, table))
 
 
+@app.command()
+def reset(
+    database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
+    table: Annotated[str, typer.Argument(help="Table to start anew.")],
+) -> None:
+    """Give up what was loaded of a table: its next sync takes a first snapshot."""
+    from cdc_assets.cli.sync import run_reset  # noqa: PLC0415
+
+    raise typer.Exit(run_reset(database, table))
+
+
 def main() -> None:
     """Entry point: an error of ours is one sentence and exit status 1."""
     try:

@@ -1,4 +1,4 @@
-"""`cdc-assets sync` and `acknowledge`: one sync and one apply, without Dagster."""
+"""`cdc-assets sync`, `acknowledge` and `reset`: one sync and one apply, without Dagster."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rich.table import Table
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import SettingsError
 from cdc_assets.ingest.losses import acknowledge
+from cdc_assets.ingest.resets import reset
 from cdc_assets.ingest.sync import sync
 from cdc_assets.settings import load_settings
 from cdc_assets.silver.apply import apply_tables
@@ -18,6 +19,15 @@ def run_acknowledge(key: str, table: str) -> int:
     row = acknowledge(_database(key, [table]), table)
     Console().print(
         f"{key}.{table}: the gap from {row.lost_from_ts} to {row.lost_to_ts} UTC is acknowledged."
+    )
+    return 0
+
+
+def run_reset(key: str, table: str) -> int:
+    """Start a table anew, and say what comes next."""
+    reset(_database(key, [table]), table)
+    Console().print(
+        f"{key}.{table} starts anew: its next sync takes a first snapshot, and silver follows it."
     )
     return 0
 

@@ -33,6 +33,7 @@ from cdc_assets.planning.losses import Gap
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll, find_instance
 from cdc_assets.planning.positions import (
+    anew,
     check_continues,
     check_history,
     newest_lsn,
@@ -120,7 +121,7 @@ def _work(database: Database, known: Known, poll: Poll, newest_rows: NewestRows)
         raise TableReplacedError(
             "control knows its position, and the facts know no snapshot of it",
             where=str(table),
-            hint=f"Restore {database.name.facts_uri}, or start the table anew.",
+            hint=f"Restore {database.name.facts_uri}. {anew(str(table))}",
         )
     opened = known.snapshots.open
     if complete is None or known.position is None or known.resnapshot or opened is not None:

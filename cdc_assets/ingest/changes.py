@@ -29,6 +29,7 @@ from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, Guard, ReadRange
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import (
+    anew,
     check_continues,
     check_history,
     newest_lsn,
@@ -59,7 +60,10 @@ def read_changes(
     afterwards is taken from it. That also heals a crash between commit and facts.
     """
     started_at = utc_now()
+    # Asked before bronze: another sync may append and record meanwhile.
+    recorded = database.lake.facts.version_of(table.facts_app) or 0
     bronze = existing_bronze(database, table, control)
+    _check_recorded(bronze, table, snapshots, recorded)
     identity = snapshots.identity(control)
     for _ in range(REPLANS_MAX):
         position = snapshots.position(
@@ -67,7 +71,7 @@ def read_changes(
         )
         if position is None:
             raise TableReplacedError(
-                "its position is unknown", where=str(table), hint="Start the table anew."
+                "its position is unknown", where=str(table), hint=anew(str(table))
             )
         _check_history(database, table, instance, poll, position)
         check_continues(position, identity, instance, poll, where=str(table))
@@ -100,9 +104,22 @@ def existing_bronze(database: Database, table: TableName, control: ControlRow | 
         raise TableReplacedError(
             "its bronze table is missing, or another one stands in its place",
             where=str(table),
-            hint=f"Restore {table.bronze_uri}, or start the table anew.",
+            hint=f"Restore {table.bronze_uri}. {anew(str(table))}",
         )
     return bronze
+
+
+def _check_recorded(
+    bronze: DeltaTable, table: TableName, snapshots: Snapshots, recorded: int
+) -> None:
+    """Raise `TableReplacedError` where bronze has lost batches that the facts know of."""
+    written = bronze.transaction_version(table.changes_app) or 0
+    if recorded > written and not snapshots.discarded:
+        raise TableReplacedError(
+            f"the facts know its batch {recorded}, and bronze ends with batch {written}",
+            where=str(table),
+            hint=f"Restore {table.bronze_uri}. {anew(str(table))}",
+        )
 
 
 def _check_history(
@@ -155,7 +172,9 @@ def _append(
         choice = database.choose(table.key, beyond_arrow(bronze, declared))
         pieces = _split(connection, instance, first, end.lsn, counts, database)
         end, floors = _times(connection, poll, position, end, pieces)
-    batch_id = (bronze.transaction_version(table.changes_app) or 0) + 1
+    # After a reset, bronze may be a new table: ids go on after those that the facts know.
+    recorded = database.lake.facts.version_of(table.facts_app) or 0
+    batch_id = max(bronze.transaction_version(table.changes_app) or 0, recorded) + 1
     commit = ChangeCommit(
         table.changes_app, batch_id, table.bronze, position, end, counts, str(choice)
     )

@@ -94,7 +94,7 @@ def prepare_snapshot(
         existing = database.lake.bronze(table)
         columns = columns_to_load(database, table, connection, instance, existing)
         declared = bronze_columns(columns.declared)
-        bronze = database.lake.ensure_bronze(table, declared)
+        bronze = database.lake.renew_bronze(table, declared, snapshots.discarded)
         check_names(bronze, declared, where=str(table))
         database.choose(table.key, beyond_arrow(bronze, declared))
         snapshot = _usable_open(bronze, table, instance, poll, snapshots)
@@ -215,13 +215,17 @@ def _planned(
     newest = known.newest
     at = _time_of(connection, snapshot_lsn(poll, instance), instance, poll)
     if newest is not None and at.lsn <= newest.at.lsn:
-        at = _await_above(connection, newest.at.lsn, poll, table)
+        at = _await_above(connection, newest.at.lsn, poll, table, known.used)
+    elif at.lsn in known.used:
+        at = _await_above(connection, at.lsn, poll, table, known.used)
     if known.complete is None:
         return Snapshot(at, instance.index_columns)
     return Snapshot(at, instance.index_columns, kind=Event.RESNAPSHOT, lost_from=lost_from)
 
 
-def _await_above(connection: Connection, earlier: Lsn, poll: Poll, table: TableName) -> Offset:
+def _await_above(
+    connection: Connection, earlier: Lsn, poll: Poll, table: TableName, used: frozenset[Lsn]
+) -> Offset:
     """The next LSN that capture gives: with an earlier one the rows would pass for those.
 
     Raises `CaptureNotReadyError` where none comes: an idle database maps one every five minutes.
@@ -229,7 +233,7 @@ def _await_above(connection: Connection, earlier: Lsn, poll: Poll, table: TableN
     deadline = time.monotonic() + NEXT_LSN_SECONDS_MAX
     while True:
         newest = read_max_lsn(connection)
-        if newest is not None and newest > earlier:
+        if newest is not None and newest > earlier and newest not in used:
             found = commit_at_or_below(connection, newest, poll.clock)
             if found is not None:
                 return Offset(newest, found.commit_ts)

@@ -17,6 +17,7 @@ from cdc_assets.ingest.advance import Known, advance, prepare
 from cdc_assets.ingest.outcome import TableOutcome
 from cdc_assets.ingest.poll import poll_database
 from cdc_assets.ingest.recording import Recorder
+from cdc_assets.ingest.resets import clear, is_stale
 from cdc_assets.ingest.snapshot import open_snapshots
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lsn import Lsn
@@ -118,6 +119,12 @@ def _known(database: Database, tables: Sequence[str], resnapshot: bool) -> list[
     control = database.lake.control.read()
     events = database.lake.facts.events()
     snapshots, gaps = snapshots_by_target(events), open_gaps(events)
+    # A reset that died after its event is finished first.
+    names = [database.table(key) for key in tables]
+    stale = [n for n in names if is_stale(control.get(n.bronze), snapshots[n.bronze])]
+    if stale:
+        clear(database, stale)
+        control = database.lake.control.read()
     known = []
     for key in tables:
         name = database.table(key)

@@ -26,6 +26,10 @@ def change_commits(table: DeltaTable, app_id: str, above: int | None) -> list[Ch
     while True:
         history = table.history(limit)
         for entry in history:
+            if str(entry.get("operation", "")).startswith("CREATE"):
+                # What lies before it was discarded by a reset.
+                limit = len(history) + 1
+                break
             commit = ChangeCommit.from_json(entry.get("userMetadata"))
             if commit is not None and commit.app_id == app_id:
                 found[commit.batch_id] = commit

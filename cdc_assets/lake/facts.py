@@ -87,8 +87,12 @@ class Facts:
             return {}
         floor = f" AND max_lsn > '{above}'" if above else ""
         found = query(
-            "SELECT target, max(max_lsn) AS lsn FROM facts"
-            f" WHERE event IS NULL AND rows > 0{floor} GROUP BY target",
+            # What was written before a reset counts no more.
+            "SELECT target, max(max_lsn) AS lsn FROM facts LEFT JOIN"
+            " (SELECT target AS reset_target, max(written_at) AS reset_at FROM facts"
+            " WHERE event = 'reset' GROUP BY target) AS resets ON target = reset_target"
+            f" WHERE event IS NULL AND rows > 0{floor}"
+            " AND (reset_at IS NULL OR written_at > reset_at) GROUP BY target",
             facts=table,
         )
         return {row["target"]: row["lsn"] for row in found.to_pylist()}

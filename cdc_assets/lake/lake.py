@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from deltalake import DeltaTable
 
 from cdc_assets.contract import BRONZE, SILVER, Column
 from cdc_assets.lake.control import Control
 from cdc_assets.lake.facts import Facts
-from cdc_assets.lake.tables import StorageOptions, ensure_table, open_table
+from cdc_assets.lake.tables import StorageOptions, create_table, ensure_table, open_table, table_id
 from cdc_assets.names import DatabaseName, TableName
 
 
@@ -26,6 +28,18 @@ class Lake:
     def ensure_bronze(self, table: TableName, columns: tuple[Column, ...]) -> DeltaTable:
         """A table's bronze, created with these columns where it is missing."""
         return ensure_table(table.bronze_uri, BRONZE, self.options, columns)
+
+    def renew_bronze(
+        self, table: TableName, columns: tuple[Column, ...], discarded: Collection[str]
+    ) -> DeltaTable:
+        """A table's bronze; one with a discarded id is emptied under a new one, in one commit.
+
+        Its transactions stay, so batch ids go on where they were.
+        """
+        bronze = self.ensure_bronze(table, columns)
+        if table_id(bronze) not in discarded:
+            return bronze
+        return create_table(table.bronze_uri, BRONZE, self.options, columns, mode="overwrite")
 
     def silver(self, table: TableName) -> DeltaTable | None:
         """A table's silver, or None."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, QueryBuilder, Schema, TableFeatures
@@ -76,17 +76,29 @@ def ensure_table(
     Delta refuses, the table maps columns by name. Two creators race safely: the loser opens the
     winner's.
     """
-    declared = columns or contract.columns
-    configuration = {SCHEMA_VERSION_PROPERTY: str(contract.version)}
-    if any(is_refused(column.name) for column in declared):
-        configuration[MAPPING_MODE] = "name"
     table = open_table(uri, contract, options)
     if table is not None:
         return table
+    return create_table(uri, contract, options, columns or contract.columns)
+
+
+def create_table(
+    uri: str,
+    contract: TableContract,
+    options: StorageOptions,
+    columns: tuple[Column, ...],
+    *,
+    mode: Literal["error", "overwrite"] = "error",
+) -> DeltaTable:
+    """A new table at `uri`, or with `overwrite` the one there, empty and with another id."""
+    configuration = {SCHEMA_VERSION_PROPERTY: str(contract.version)}
+    if any(is_refused(column.name) for column in columns):
+        configuration[MAPPING_MODE] = "name"
     try:
         DeltaTable.create(
             uri,
-            delta_schema(declared),
+            delta_schema(columns),
+            mode=mode,
             description=contract.comment,
             configuration=configuration,
             storage_options=dict(options),

@@ -37,7 +37,7 @@ def open_gaps(events: Iterable[FactsRow]) -> Mapping[str, Gap]:
     found: dict[str, Gap] = {}
     for row in events:
         target = row.target or ""
-        if row.event == Event.GAP_ACKNOWLEDGED:
+        if row.event in (Event.GAP_ACKNOWLEDGED, Event.RESET):
             found.pop(target, None)
         elif row.event in _LOSSES and row.lost_from_ts is not None and row.lost_to_ts is not None:
             found[target] = Gap(row.lost_from_ts, row.lost_to_ts, Event(row.event), row.max_lsn)
@@ -48,7 +48,9 @@ def resnapshots_by_target(events: Iterable[FactsRow]) -> Mapping[str, datetime]:
     """When each table was last re-snapshot for a loss."""
     found: dict[str, datetime] = defaultdict(lambda: datetime.min)
     for row in events:
-        if row.event == Event.RESNAPSHOT and row.lost_from_ts is not None and row.written_at:
+        if row.event == Event.RESET:
+            found.pop(row.target or "", None)
+        elif row.event == Event.RESNAPSHOT and row.lost_from_ts is not None and row.written_at:
             target = row.target or ""
             found[target] = max(found[target], row.written_at)
     return found

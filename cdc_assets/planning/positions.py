@@ -66,6 +66,11 @@ def newest_lsn(poll: Poll, instance: CaptureInstance) -> Lsn:
     return before_start if poll.max is None else max(poll.max.lsn, before_start)
 
 
+def anew(table: str) -> str:
+    """The way out of a history that cannot go on; `table` is <database>.<table>."""
+    return f"Start the table anew: cdc-assets reset {table.replace('.', ' ', 1)}."
+
+
 def check_history(position: Offset, newest: Lsn, *, where: str) -> None:
     """Raise `HistoryChangedError` for a position above all LSNs that the server has given.
 
@@ -75,5 +80,5 @@ def check_history(position: Offset, newest: Lsn, *, where: str) -> None:
         raise HistoryChangedError(
             f"the position {position.lsn} is above the newest LSN {newest}",
             where=where,
-            hint="The database was restored or failed over: start the table anew.",
+            hint="The database was restored or failed over. " + anew(where),
         )

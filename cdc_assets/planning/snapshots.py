@@ -40,7 +40,9 @@ class Snapshots:
     """The newest complete snapshot, and the one that is open above it.
 
     `bootstrap` and `after_loss` are the newest complete ones of their kind: positions start there.
-    `opens` is how many were ever opened, which is also the last version of that transaction id.
+    `opens` is how many were ever opened, which is also the last version of that transaction id,
+    and `used` are their LSNs: transaction ids too, which a reset does not free. `discarded` are the
+    ids of the bronze tables that resets have given up.
     """
 
     complete: Snapshot | None = None
@@ -48,6 +50,8 @@ class Snapshots:
     bootstrap: Offset | None = None
     after_loss: Offset | None = None
     opens: int = 0
+    used: frozenset[Lsn] = frozenset()
+    discarded: frozenset[str] = frozenset()
 
     @property
     def newest(self) -> Snapshot | None:
@@ -81,18 +85,24 @@ def snapshots_by_target(events: Iterable[FactsRow]) -> Mapping[str, Snapshots]:
 
 
 def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
-    """A table's snapshots from its events, in any order."""
+    """A table's snapshots from its events, oldest first; what a reset follows counts no more."""
     complete: Snapshot | None = None
     opened: Snapshot | None = None
     bootstrap: Offset | None = None
     after_loss: Offset | None = None
     opens = 0
     identities: dict[Lsn, Identity | None] = {}
+    used: set[Lsn] = set()
+    discarded: set[str] = set()
     for row in events:
         opens += row.event == Event.SNAPSHOT_OPEN
+        if row.event == Event.RESET:
+            complete = opened = bootstrap = after_loss = None
+            discarded |= {row.payload["bronze"]} - {None}
         snapshot = _snapshot(row)
         if snapshot is None:
             continue
+        used.add(snapshot.at.lsn)
         if row.event == Event.SNAPSHOT_OPEN:
             opened = _newer(opened, snapshot)
             identities[snapshot.at.lsn] = snapshot.identity
@@ -106,7 +116,9 @@ def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
         opened = None
     if complete is not None:
         complete = replace(complete, identity=identities.get(complete.at.lsn))
-    return Snapshots(complete, opened, bootstrap, after_loss, opens)
+    return Snapshots(
+        complete, opened, bootstrap, after_loss, opens, frozenset(used), frozenset(discarded)
+    )
 
 
 def _snapshot(row: FactsRow) -> Snapshot | None:

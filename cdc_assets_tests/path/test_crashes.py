@@ -35,4 +35,5 @@ def test_killed_and_run_again(project: Project, point: FaultPoint, tmp_path: Pat
     batches = [row for row in facts.batches(f"bronze/{TABLE}") if row.rows]
     assert len({row.batch_id for row in batches}) == len(batches)
     events = Counter(row.event for row in facts.events())
-    assert events == {"snapshot_open": 1, "bootstrap": 1}
+    resets = int(point is FaultPoint.RESET_RECORDED)
+    assert events == Counter(snapshot_open=1 + resets, bootstrap=1 + resets, reset=resets)

@@ -1,0 +1,56 @@
+"""Starting a table anew: the event is the commit point, what follows may be done again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from cdc_assets import faults
+from cdc_assets.clock import utc_now
+from cdc_assets.contract import Event
+from cdc_assets.engines.database import Database
+from cdc_assets.errors import CommitConflictError
+from cdc_assets.faults import FaultPoint
+from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.lake.tables import table_id
+from cdc_assets.names import TableName
+from cdc_assets.planning.records import ControlRow, FactsRow
+from cdc_assets.planning.snapshots import Snapshots
+
+
+def reset(database: Database, key: str) -> FactsRow:
+    """Give up a table's bronze, its position and its gaps; the next sync takes a first snapshot.
+
+    Batch ids go on. Gives the event; raises `CommitConflictError` where another reset came first.
+    """
+    table, facts = database.table(key), database.lake.facts
+    bronze = database.lake.bronze(table)
+    known = database.lake.control.read().get(table.bronze)
+    discarded = table_id(bronze) if bronze else known and known.table_id
+    row = FactsRow(
+        target=table.bronze,
+        event=str(Event.RESET),
+        detail=json.dumps({"bronze": discarded}),
+        written_at=utc_now(),
+    )
+    version = (facts.version_of(table.reset_app) or 0) + 1
+    if not facts.append([FactsEntry((row,), table.reset_app, version)]):
+        raise CommitConflictError("another reset came first", where=str(table))
+    faults.reach(FaultPoint.RESET_RECORDED)
+    clear(database, [table])
+    return row
+
+
+def clear(database: Database, tables: Sequence[TableName]) -> None:
+    """Take positions and verdicts from the control rows of tables that were reset."""
+
+    def cleared(rows: Mapping[str, ControlRow]) -> list[ControlRow]:
+        names = [name for table in tables for name in (table.bronze, table.silver)]
+        return [rows[name].without_position() for name in names if name in rows]
+
+    database.lake.control.merge(cleared)
+
+
+def is_stale(control: ControlRow | None, snapshots: Snapshots) -> bool:
+    """Whether a control row speaks of a bronze table that a reset has given up."""
+    return control is not None and control.table_id in snapshots.discarded
