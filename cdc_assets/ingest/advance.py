@@ -36,6 +36,7 @@ from cdc_assets.planning.positions import (
     anew,
     check_continues,
     check_history,
+    check_mapped,
     newest_lsn,
     readable_end,
 )
@@ -65,6 +66,13 @@ class Known:
     resnapshot: bool = False
     error: CdcError | None = None
     prepared: PreparedSnapshot | None = None
+
+    @property
+    def observed(self) -> Offset | None:
+        """The position, if a poll gave it: then it is a commit that the source must know."""
+        if self.position is None or self.position.lsn in self.snapshots.used:
+            return None
+        return self.position
 
 
 def prepare(database: Database, known: Known, poll: Poll) -> Known:
@@ -141,6 +149,8 @@ def _changes(
     newest_rows: NewestRows,
 ) -> TableOutcome:
     table = known.name
+    if known.observed is not None:
+        check_mapped(known.observed, poll, where=str(table))
     # Not asked is not quiet: an instance that the first look did not list is read.
     if known.control is not None and not poll.has_rows.get(instance.name, True):
         try:

@@ -7,7 +7,7 @@ purged range reads as empty, so the loss test needs the watermark as it is *afte
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from cdc_assets.errors import CdcError, PermissionMissingError, SourceQueryError
@@ -27,12 +27,14 @@ def poll_database(
     instances: Mapping[str, CaptureInstance],
     positions: Mapping[str, Lsn],
     zone: str | None = None,
+    observed: Collection[Lsn] = (),
 ) -> Poll:
     """Look at a database once.
 
     `positions` are by capture instance; an instance without one is not asked for rows.
     `instances` are those listed before, so that nothing unlisted is named. `zone` is the
-    settings' name of the server's time zone.
+    settings' name of the server's time zone. `observed` are positions that an earlier poll gave:
+    the log must still know them.
     """
     started = time.monotonic()
     newest = read_max_lsn(connection)
@@ -50,6 +52,7 @@ def poll_database(
         watermarks=watermarks,
         rtt_ms=rtt_ms,
         errors=errors,
+        unmapped=_unmapped(connection, observed),
     )
 
 
@@ -89,6 +92,17 @@ def _ask_for_rows(
     text = queries.has_changes([name for name, _ in some])
     parameters = [p for name, lsn in some for p in (name, str(lsn), str(newest))]
     return _by_instance(connection.rows(text, parameters), "has_rows", bool)
+
+
+def _unmapped(connection: Connection, observed: Collection[Lsn]) -> frozenset[Lsn]:
+    """The LSNs that the log lacks, where it holds an older one: else cleanup has passed them."""
+    found = set()
+    for some in _statements(sorted(observed)):
+        parameters = [str(lsn) for lsn in some for _ in range(3)]
+        for row in connection.rows(queries.are_mapped(len(some)), parameters):
+            if row["has_older"] and not row["is_mapped"]:
+                found.add(Lsn.parse(row["lsn"]))
+    return frozenset(found)
 
 
 def _watermarks(connection: Connection, instances: Iterable[str]) -> dict[str, Lsn | None]:

@@ -156,7 +156,9 @@ def _poll(database: Database, known: Sequence[Known]) -> Poll:
                 raise denied
         positions = _positions(known, found)
         zone = database.settings.source_time_zone
-        return poll_database(connection, {i.name: i for i in found.values()}, positions, zone)
+        observed = {one.observed.lsn for one in known if one.observed is not None}
+        listed = {i.name: i for i in found.values()}
+        return poll_database(connection, listed, positions, zone, observed)
 
 
 def _position(

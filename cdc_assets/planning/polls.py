@@ -54,6 +54,8 @@ class Poll:
     watermarks: Mapping[str, Lsn | None] = field(default_factory=dict)
     rtt_ms: float = 0.0
     errors: Mapping[str, CdcError] = field(default_factory=dict)
+    unmapped: frozenset[Lsn] = frozenset()
+    """Positions that an earlier poll observed and the log lacks, though it goes back so far."""
 
     @property
     def capture_lag_seconds(self) -> float | None:

@@ -71,6 +71,17 @@ def anew(table: str) -> str:
     return f"Start the table anew: cdc-assets reset {table.replace('.', ' ', 1)}."
 
 
+def check_mapped(position: Offset, poll: Poll, *, where: str) -> None:
+    """Raise `HistoryChangedError` for a position that the log knew once and does not know now."""
+    is_past = poll.max is not None and position.lsn <= poll.max.lsn
+    if is_past and position.lsn in poll.unmapped:
+        raise HistoryChangedError(
+            f"the position {position.lsn} is no commit of this database, which has older ones",
+            where=where,
+            hint="The database was restored or failed over. " + anew(where),
+        )
+
+
 def check_history(position: Offset, newest: Lsn, *, where: str) -> None:
     """Raise `HistoryChangedError` for a position above all LSNs that the server has given.
 

@@ -41,7 +41,8 @@ class Snapshots:
 
     `bootstrap` and `after_loss` are the newest complete ones of their kind: positions start there.
     `opens` is how many were ever opened, which is also the last version of that transaction id,
-    and `used` are their LSNs: transaction ids too, which a reset does not free. `discarded` are the
+    and `used` are their LSNs: transaction ids too, which a reset does not free. An LSN past which
+    changes were skipped is among them, since no poll gave that either. `discarded` are the
     ids of the bronze tables that resets have given up.
     """
 
@@ -99,6 +100,8 @@ def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
         if row.event == Event.RESET:
             complete = opened = bootstrap = after_loss = None
             discarded |= {row.payload["bronze"]} - {None}
+        if row.event == Event.DATA_SKIPPED and row.max_lsn is not None:
+            used.add(Lsn.parse(row.max_lsn))
         snapshot = _snapshot(row)
         if snapshot is None:
             continue

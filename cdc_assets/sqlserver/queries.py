@@ -116,6 +116,16 @@ def first_commits(count: int) -> str:
     )  # fmt: skip
 
 
+def are_mapped(count: int) -> str:
+    """Whether the log maps each of `count` LSNs, and an older one; three parameters an LSN."""
+    return " UNION ALL ".join(
+        ["SELECT CAST(? AS varchar(22)) AS lsn, CASE WHEN EXISTS (SELECT 1 FROM"
+         " cdc.lsn_time_mapping WHERE start_lsn = CONVERT(binary(10), ?, 1)) THEN 1 ELSE 0 END"
+         " AS is_mapped, CASE WHEN EXISTS (SELECT 1 FROM cdc.lsn_time_mapping"
+         " WHERE start_lsn < CONVERT(binary(10), ?, 1)) THEN 1 ELSE 0 END AS has_older"] * count
+    )  # fmt: skip
+
+
 _IN_RANGE = (
     "[__$start_lsn] >= CONVERT(binary(10), ?, 1) AND [__$start_lsn] <= CONVERT(binary(10), ?, 1)"
 )

@@ -21,8 +21,10 @@ from cdc_assets_tests.source import Project
 REACH_SECONDS_MAX = 120.0
 
 
-def kill_at(project: Project, point: FaultPoint, file: Path, *options: str) -> None:
-    """Run `cdc-assets sync` in another process and kill it at a point, its JVM too."""
+def kill_at(
+    project: Project, point: FaultPoint, file: Path, *options: str, command: str = "sync"
+) -> None:
+    """Run `cdc-assets` in another process and kill it at a point, its JVM too."""
     environment = {
         **os.environ,
         "CDC_TABLES": str(project.write()),
@@ -34,7 +36,7 @@ def kill_at(project: Project, point: FaultPoint, file: Path, *options: str) -> N
             sys.executable,
             "-c",
             "from cdc_assets.cli import main; main()",
-            "sync",
+            command,
             project.key,
             *options,
         ],

@@ -26,7 +26,10 @@ def test_killed_and_run_again(project: Project, point: FaultPoint, tmp_path: Pat
     if point not in IN_SNAPSHOT:
         load(project)
     change_items(project.source)
-    kill_at(project, point, tmp_path / "reached")
+    if point is FaultPoint.RESET_RECORDED:
+        kill_at(project, point, tmp_path / "reached", TABLE, command="reset")
+    else:
+        kill_at(project, point, tmp_path / "reached")
     load(project)
     load(project)
     project.assert_each_change_once(TABLE)

@@ -43,6 +43,21 @@ def test_a_reset_starts_the_table_anew(items: Project) -> None:
 
 
 @ARROW
+def test_a_position_that_the_source_does_not_know(items: Project) -> None:
+    """A restored database has other commits: one that a poll gave is gone, and older ones stand."""
+    load(items)
+    change_items(items.source)
+    load(items)
+    control = items.database().lake.control
+    row = control.read()[f"bronze/{TABLE}"]
+    assert row.end is not None
+    gone = str(row.end.lsn.previous())
+    control.merge(lambda rows: [replace(rows[f"bronze/{TABLE}"], end_lsn=gone)])
+    with pytest.raises(HistoryChangedError, match=f"is no commit of this database.*{COMMAND}"):
+        run_sync(items)
+
+
+@ARROW
 def test_bronze_that_lost_a_batch_is_an_error(items: Project) -> None:
     load(items)
     change_items(items.source)
