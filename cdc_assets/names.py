@@ -111,9 +111,10 @@ class TableName:
         """Transaction id of the event of a loss."""
         return f"{self.key}#lost.{first}.{last}"
 
-    def acknowledged_app(self, last: Lsn) -> str:
-        """Transaction id of a person's word that a gap is known."""
-        return f"{self.key}#acknowledged.{last}"
+    @property
+    def acknowledged_app(self) -> str:
+        """Transaction id of a person's word that a gap is known; one version for each."""
+        return f"{self.key}#acknowledged"
 
     def snapshot_app(self, snapshot: Lsn) -> str:
         """Transaction id of a snapshot's rows in bronze."""

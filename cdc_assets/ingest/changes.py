@@ -13,7 +13,7 @@ from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Operation, bronze_columns
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import CommitConflictError, TableReplacedError
+from cdc_assets.errors import CommitConflictError, DataLossError, TableReplacedError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.clock import latest_commit_ts
 from cdc_assets.ingest.columns import columns_to_load
@@ -235,6 +235,11 @@ def _counted(
 
     def utc(row: Mapping[str, Any], end: str) -> datetime:
         local, lsn = row[f"{end}_commit_ts"], Lsn.parse(row[f"{end}_lsn"])
+        if local is None:
+            # Cleanup took the commit's time between the two tables of the count.
+            raise DataLossError(
+                f"the commit {lsn} is being removed by cleanup", hint="Sync more often."
+            )
         return max(poll.clock.to_utc(local, lsn), position.commit_ts)
 
     return ChangeCounts(

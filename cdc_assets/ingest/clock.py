@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
+from typing import Any
 
+from cdc_assets.errors import SettingsError, SourceQueryError
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.clocks import ClockRow, ServerClock, offset_steps
 from cdc_assets.planning.offsets import Offset
@@ -27,14 +29,14 @@ def read_clock(
     both ends have the same offset and are near, it holds in between; else each commit is asked.
     """
     row = connection.rows(queries.SERVER_CLOCK)[0]
-    zone = zone or row["zone"]
+    zone = zone or queries.usable_zone(row["zone"])
     clock = ServerClock.fixed(_utc_now(row["utc_now"]), row["utc_offset_minutes"], zone)
     if newest is None:
         return clock, None
     if zone is None:
         found = connection.rows(queries.COMMIT_AT_OR_BELOW, [str(newest)])
     else:
-        found = connection.rows(queries.ends(zone), [str(newest), str(min(first, newest))])
+        found = _ends(connection, zone, [str(newest), str(min(first, newest))])
     if not found:
         return clock, None
     end = found[0]
@@ -80,6 +82,19 @@ def first_commit_times(
             lsn = Lsn.parse(row["lsn"])
             found[lsn] = clock.to_utc(row["commit_ts"], lsn)
     return found
+
+
+def _ends(connection: Connection, zone: str, bounds: list[str]) -> list[dict[str, Any]]:
+    try:
+        return connection.rows(queries.ends(zone), bounds)
+    except SourceQueryError as error:
+        if queries.UNKNOWN_ZONE not in error.what:
+            raise
+        raise SettingsError(
+            f"the server knows no time zone {zone!r}",
+            where=connection.source.name,
+            hint="Set `source_time_zone` to a name that its sys.time_zone_info has.",
+        ) from None
 
 
 def _stepped(

@@ -13,7 +13,7 @@ from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Event
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import DataLossError, SettingsError
+from cdc_assets.errors import CommitConflictError, DataLossError, SettingsError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.changes import existing_bronze, read_changes
 from cdc_assets.ingest.clock import commit_at_or_below
@@ -22,7 +22,6 @@ from cdc_assets.ingest.poll import poll_database
 from cdc_assets.ingest.snapshot import take_snapshot
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lake.facts import FactsEntry
-from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
 from cdc_assets.planning.losses import may_resnapshot, open_gaps, resnapshots_by_target
 from cdc_assets.planning.offsets import Offset
@@ -69,8 +68,9 @@ def acknowledge(database: Database, key: str) -> FactsRow:
 
     Raises `SettingsError` for a table without one.
     """
-    table = database.table(key)
-    gap = open_gaps(database.lake.facts.events()).get(table.bronze)
+    table, facts = database.table(key), database.lake.facts
+    version = (facts.version_of(table.acknowledged_app) or 0) + 1
+    gap = open_gaps(facts.events()).get(table.bronze)
     if gap is None or gap.lsn is None:
         raise SettingsError("it has no gap to acknowledge", where=str(table))
     row = FactsRow(
@@ -81,7 +81,10 @@ def acknowledge(database: Database, key: str) -> FactsRow:
         lost_to_ts=gap.end,
         written_at=utc_now(),
     )
-    database.lake.facts.append([FactsEntry((row,), table.acknowledged_app(Lsn.parse(gap.lsn)))])
+    if not facts.append([FactsEntry((row,), table.acknowledged_app, version)]):
+        raise CommitConflictError(
+            "another acknowledgement came first", where=str(table), hint="Run it again."
+        )
     return row
 
 

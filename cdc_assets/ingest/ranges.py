@@ -50,9 +50,12 @@ def snapshot_ranges(
     if len(keys) != len(found):
         return whole
     bounds = _bounds(connection, table, keys, count)
-    return tuple(
+    ranges = tuple(
         keysets.read_range(table, names, keys, low, high) for low, high in ranges_between(bounds)
     )
+    # A key of dozens of columns has pieces of dozens of terms: the server would refuse them.
+    fits = all(len(values) <= queries.PARAMETERS_MAX for _, values in ranges)
+    return ranges if fits else whole
 
 
 def _integer_range(

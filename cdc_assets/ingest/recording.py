@@ -95,7 +95,8 @@ class Recorder:
             silver = rows.get(table.silver)
             if silver is not None and outcome.silver_lost:
                 yield silver.without_position()
-            elif silver is not None:
+            # A row that another sync has moved further is followed by that one, which knows why.
+            elif silver is not None and bronze.end_lsn == str(outcome.progress.end.lsn):
                 followed = follow_bronze(silver, bronze, self.snapshots[table.bronze])
                 if followed != silver:
                     yield followed

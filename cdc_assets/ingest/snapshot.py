@@ -158,7 +158,8 @@ def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcom
         result = database.engine(choice).append(plan)
     faults.reach(FaultPoint.SNAPSHOT_APPENDED)
     with database.connections.lend() as connection:
-        high_mark = read_utc_now(connection)
+        # A clock that was set back must not put the mark below what is known to be complete.
+        high_mark = max(read_utc_now(connection), snapshot.at.commit_ts)
     bronze.update_incremental()
     rows = result.rows if result.committed else snapshot_rows(bronze, snapshot.at.lsn)
     return TableOutcome(

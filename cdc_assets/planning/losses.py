@@ -33,15 +33,28 @@ class Gap:
 
 
 def open_gaps(events: Iterable[FactsRow]) -> Mapping[str, Gap]:
-    """Each table's newest gap that nobody has acknowledged, by target; from events in order."""
-    found: dict[str, Gap] = {}
+    """Each table's oldest gap that nobody has acknowledged, by target; from events in order.
+
+    A gap is known by where it begins: that it is being healed and that it was are two events of
+    one, and an acknowledgement in between stands for both.
+    """
+    gaps: dict[str, dict[datetime, Gap]] = defaultdict(dict)
+    known: dict[str, set[datetime]] = defaultdict(set)
     for row in events:
         target = row.target or ""
-        if row.event in (Event.GAP_ACKNOWLEDGED, Event.RESET):
-            found.pop(target, None)
+        if row.event == Event.RESET:
+            gaps.pop(target, None)
+            known.pop(target, None)
+        elif row.event == Event.GAP_ACKNOWLEDGED:
+            for start, gap in list(gaps[target].items()):
+                if (gap.lsn or "") <= (row.max_lsn or ""):
+                    known[target].add(start)
+                    del gaps[target][start]
         elif row.event in _LOSSES and row.lost_from_ts is not None and row.lost_to_ts is not None:
-            found[target] = Gap(row.lost_from_ts, row.lost_to_ts, Event(row.event), row.max_lsn)
-    return found
+            start = row.lost_from_ts
+            if start not in known[target]:
+                gaps[target][start] = Gap(start, row.lost_to_ts, Event(row.event), row.max_lsn)
+    return {target: found[min(found)] for target, found in gaps.items() if found}
 
 
 def resnapshots_by_target(events: Iterable[FactsRow]) -> Mapping[str, datetime]:

@@ -54,7 +54,7 @@ def silver_hold(bronze: ControlRow, silver: ControlRow | None, snapshots: Snapsh
         return Hold.BEHIND_BRONZE
     high_mark = complete.high_mark
     if high_mark is not None and (
-        bronze.finalized_until is None or bronze.finalized_until < high_mark
+        bronze.finalized_until is None or bronze.finalized_until <= high_mark
     ):
         return Hold.SNAPSHOT_SETTLING
     return None

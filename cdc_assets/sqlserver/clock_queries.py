@@ -9,6 +9,9 @@ from cdc_assets.names import ZONE_PATTERN
 SAME_OFFSET_HOURS = 7 * 24
 """Two equal offsets this far apart may have others between them."""
 
+UNKNOWN_ZONE = "(Msg 9820)"
+"""How the error of an unknown zone ends."""
+
 # CURRENT_TIMEZONE_ID came with 2022 (16) and is in Azure (engine editions 5 and 8). Older servers
 # cannot even compile it, so it stands in a text of its own.
 SERVER_CLOCK = (
@@ -79,6 +82,11 @@ def offset_changes(zone: str) -> str:
         " WHERE minutes_before IS NULL OR minutes <> minutes_before"
         " OR DATEADD(minute, 1, tran_end_time) <= before ORDER BY start_lsn"
     )
+
+
+def usable_zone(name: str | None) -> str | None:
+    """The zone the server says it has, if `AT TIME ZONE` can know it by that name."""
+    return name if name is not None and re.fullmatch(ZONE_PATTERN, name) else None
 
 
 def _zone(name: str) -> str:

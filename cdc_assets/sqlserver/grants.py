@@ -23,10 +23,9 @@ def missing_grant(connection: Connection, instance: str) -> PermissionMissingErr
     except SourceQueryError:
         return None
     source = connection.source
+    user = queries.quoted(connection.rows(queries.USER)[0]["name"])
     database = odbc_pairs(source.text).get("database", "the source database")
-    grants = "; ".join(
-        f"GRANT SELECT ON {name} TO {queries.quoted(source.user)}" for name in lacking
-    )
+    grants = "; ".join(f"GRANT SELECT ON {name} TO {user}" for name in lacking)
     return PermissionMissingError(
         f"the login {source.user} may not see the capture instance {instance}",
         where=source.name,
@@ -35,6 +34,10 @@ def missing_grant(connection: Connection, instance: str) -> PermissionMissingErr
 
 
 def _source_of(instance: str) -> str:
-    """The source table by an instance's default name, `<schema>_<table>`: nobody may look it up."""
+    """The source table by an instance's default name, `<schema>_<table>`: nobody may look it up.
+
+    With more than one underscore, or none, the name does not tell.
+    """
     schema, _, table = instance.partition("_")
-    return queries.source_table(schema, table) if schema and table else "its source table"
+    plain = schema and table and "_" not in table
+    return queries.source_table(schema, table) if plain else "its source table"

@@ -41,8 +41,11 @@ SOURCE_COLUMNS = (
 Names = Sequence[tuple[str, str]]
 """Columns by their name at the source and their name in the lake."""
 
+PARAMETERS_MAX = 2_000
+"""Parameters of one statement; SQL Server takes 2,100, and some of them are its own."""
+
 INSTANCES_PER_POLL_MAX = 500
-"""Instances named in one statement; each takes three of SQL Server's 2,100 parameters."""
+"""Instances named in one statement; each takes three parameters."""
 
 
 def quoted(name: str) -> str:
@@ -210,6 +213,8 @@ def read_table(schema: str, table: str, columns: Names, where: str = "") -> str:
     condition = f" WHERE {where}" if where else ""
     return f"SELECT {names} FROM {source_table(schema, table)}{condition}"
 
+
+USER = "SELECT USER_NAME() AS name"
 
 SPACE_USED = "EXEC sys.sp_spaceused @objname = ?"
 
