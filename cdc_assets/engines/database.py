@@ -49,7 +49,7 @@ class Database:
     @functools.cached_property
     def connections(self) -> Connections:
         """Connections to it, shared by all that this process does in one run."""
-        return Connections(self.source)
+        return Connections(self.source, self.settings.max_connections)
 
     def table(self, key: str) -> TableName:
         """The names of one of its tables."""

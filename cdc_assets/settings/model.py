@@ -168,6 +168,9 @@ class DatabaseSettings(_Model):
     num_partitions: int = Field(default=2, ge=1, le=256)
     """Connections that read one large table at the same time."""
 
+    max_connections: int = Field(default=16, ge=1, le=1024)
+    """Connections of one run at the same time; Spark's tasks open their own."""
+
     connect_timeout_seconds: int = Field(default=5, ge=1, le=300)
     """How long one try to connect may take; there are four."""
 

@@ -32,6 +32,8 @@ from cdc_assets.sqlserver.trust import trust
 
 ATTEMPTS_MAX = 4
 """One call and three retries, after 1-2, 2-4 and 4-8 seconds."""
+CONNECTIONS_MAX = 16
+"""Connections that one run has open at the same time, where the settings say nothing."""
 ROWS_PER_BATCH_MAX = 65_535
 BYTES_PER_BATCH_MAX = 8 << 20
 """Fetch buffer of one reader; arrow-odbc holds two of them while it fetches concurrently."""
@@ -181,14 +183,23 @@ class Connections:
     error passed through is closed, and the idle ones with it: what broke one may have broken all.
     """
 
-    def __init__(self, source: SourceConnection) -> None:
+    def __init__(self, source: SourceConnection, limit: int = CONNECTIONS_MAX) -> None:
         self.source = source
+        self._free = threading.Semaphore(limit)
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
 
     @contextmanager
     def lend(self) -> Iterator[Connection]:
-        """An idle connection, or a new one."""
+        """An idle connection, or a new one; waits while as many as there may be are lent.
+
+        Who holds one must not ask for another.
+        """
+        with self._free, self._lent() as connection:
+            yield connection
+
+    @contextmanager
+    def _lent(self) -> Iterator[Connection]:
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         connection = connection or Connection(self.source)

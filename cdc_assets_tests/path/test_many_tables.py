@@ -125,6 +125,26 @@ def test_a_long_run_does_not_keep_its_facts_to_the_end(
     assert set(project.database().lake.control.read()) == {"bronze/dbo_a", "bronze/dbo_b"}
 
 
+def test_no_more_connections_than_allowed(project: Project) -> None:
+    if not project.source.server.is_sandbox:
+        pytest.skip("only the sandbox counts connections")
+    for name in ("a", "b", "c"):
+        project.source.execute(
+            f"CREATE TABLE dbo.{name} (id int NOT NULL PRIMARY KEY)",
+            f"INSERT INTO dbo.{name} (id) VALUES (1), (2), (3)",
+        )
+        project.source.enable(name)
+    project.tables = {"dbo_a": None, "dbo_b": None, "dbo_c": None}
+    project.extra = {"max_connections": 1, "num_partitions": 3}
+    project.source.counters()
+    run_sync(project)
+    assert project.source.counters().connections == 1
+    project.source.transaction(*(f"INSERT INTO dbo.{name} (id) VALUES (4)" for name in "abc"))
+    project.source.captured()
+    run_sync(project)
+    assert [len(project.bronze(table)) for table in project.tables] == [4, 4, 4]
+
+
 def _break_three(project: Project) -> None:
     """Changes for all; one table loses a grant, one its changes, one has a position too high."""
     source = project.source
