@@ -58,7 +58,7 @@ class ArrowEngine:
         def attempt(large_value_bytes: int) -> AppendResult:
             return _write(table, plan, _Reading(self._connections, plan, large_value_bytes))
 
-        return with_large_values(attempt, where=plan.table)
+        return with_large_values(attempt, plan, self._connections.lend)
 
     def apply(self, plan: ApplyPlan) -> ApplyResult:
         """Rank with DataFusion, MERGE with delta-rs."""

@@ -196,10 +196,17 @@ def _append(
                     commit_ts_floor=floor,
                     guard=guard,
                     rows=rows,
+                    largest=queries.largest_values(
+                        queries.read_changes(instance.name, columns.selected, ordered=False),
+                        columns.selected,
+                        columns.unbounded,
+                        before=len(queries.CHANGE_NAMES),
+                    ),
                 )
                 for (low, high, rows), floor in zip(pieces, floors, strict=True)
             ),
             tag=CommitTag(commit.app_id, batch_id, commit.to_json()),
+            max_value_bytes=database.settings.max_value_bytes,
         )
     )
     return commit, result

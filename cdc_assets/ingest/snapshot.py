@@ -152,9 +152,17 @@ def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcom
             ranges = snapshot_ranges(connection, instance, columns, count)
         constants = _constants(database.settings.instance_of(table.key), snapshot.at)
         read = tuple(
-            ReadRange(text, values, constants, names=columns.names) for text, values in ranges
+            ReadRange(
+                text,
+                values,
+                constants,
+                names=columns.names,
+                largest=queries.largest_values(text, columns.selected, columns.unbounded),
+            )
+            for text, values in ranges
         )
         plan = _plan(table, declared, read, instance, snapshot)
+        plan = replace(plan, max_value_bytes=database.settings.max_value_bytes)
         result = database.engine(choice).append(plan)
     faults.reach(FaultPoint.SNAPSHOT_APPENDED)
     with database.connections.lend() as connection:

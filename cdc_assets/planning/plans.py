@@ -13,6 +13,9 @@ from cdc_assets.contract import Column
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.clocks import OffsetStep
 
+MAX_VALUE_BYTES = 64 << 20
+"""Largest value where the settings say nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Guard:
@@ -49,6 +52,9 @@ class ReadRange:
     names: tuple[str, ...] = ()
     rows: int | None = None
     """How many rows it must give, where the planner counted them."""
+    largest: str = ""
+    """A SELECT, of the same parameters, of the largest value of each column without a bound; a
+    column `c3` of it speaks of the fourth of `names`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,8 @@ class AppendPlan:
     columns: tuple[Column, ...]
     ranges: tuple[ReadRange, ...]
     tag: CommitTag
+    max_value_bytes: int = MAX_VALUE_BYTES
+    """Largest value of a column without a bound; the buffer for one grows up to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,9 @@ class DatabaseSettings(_Model):
     max_connections: int = Field(default=16, ge=1, le=1024)
     """Connections of one run at the same time; Spark's tasks open their own."""
 
+    max_value_bytes: int = Field(default=64 << 20, ge=8 << 10, le=1 << 30)
+    """Largest value of a (max) column that is loaded; of text, its UTF-16 code units count."""
+
     connect_timeout_seconds: int = Field(default=5, ge=1, le=300)
     """How long one try to connect may take; there are four."""
 

@@ -67,6 +67,15 @@ class Captured:
         """The names in the lake of what is selected."""
         return tuple(name for _, name in self.selected)
 
+    @property
+    def unbounded(self) -> dict[str, int]:
+        """The columns whose values have no length of their own: bytes of a character of each."""
+        return {
+            c.name: 2 if c.type.name in ("nvarchar", "ntext", "xml") else 1
+            for c in self.columns
+            if c.type.name in ("text", "ntext", "image", "xml") or c.type.length == -1
+        }
+
     def renamed(self, names: Sequence[str]) -> tuple[str, ...]:
         """Names at the source as names in the lake; those not loaded stay as they are."""
         known = {column.source_name: column.name for column in self.columns}

@@ -38,8 +38,7 @@ ROWS_PER_BATCH_MAX = 65_535
 BYTES_PER_BATCH_MAX = 8 << 20
 """Fetch buffer of one reader; arrow-odbc holds two of them while it fetches concurrently."""
 LARGE_VALUE_BYTES_START = 8 << 10
-LARGE_VALUE_BYTES_MAX = 64 << 20
-"""Bounds of the buffer for one value of a (max) column."""
+"""First buffer for one value of a (max) column; see `MAX_VALUE_BYTES` for the last."""
 
 _BUSY_NATIVE = frozenset(
     {601, 617, 669, 976, 983, 1204, 1205, 1222, 3960, 3966, 4221}

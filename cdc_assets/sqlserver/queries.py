@@ -6,7 +6,7 @@ else is ever put into a text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import NAME_LENGTH_MAX
@@ -64,9 +64,27 @@ def selected(names: Names, table: str = "") -> list[str]:
     of = f"{table}." if table else ""
     texts = []
     for place, (source, name) in enumerate(names):
-        shown = name if name.isascii() else f"c{place}"
+        shown = _shown(place, name)
         texts.append(of + quoted(source) + ("" if source == shown else f" AS {quoted(shown)}"))
     return texts
+
+
+def _shown(place: int, name: str) -> str:
+    return name if name.isascii() else f"c{place}"
+
+
+def largest_values(text: str, names: Names, units: Mapping[str, int], before: int = 0) -> str:
+    """The largest value of some columns that a SELECT (without an order) gives; "" for none.
+
+    `units` are the columns, by name in the lake, and the bytes of a character of theirs. A
+    column of the answer is called by its place in the SELECT, of which `before` come first.
+    """
+    parts = [
+        f"MAX(DATALENGTH(x.{quoted(_shown(place, name))}) / {units[name]}) AS [c{before + place}]"
+        for place, (_, name) in enumerate(names)
+        if name in units
+    ]
+    return f"SELECT {', '.join(parts)} FROM ({text}) AS x" if parts else ""
 
 
 def change_table(instance: str) -> str:
@@ -168,7 +186,7 @@ CHANGE_NAMES = ("_start_lsn", "_seqval", "_operation", "_command_id", "_commit_t
 """What `read_changes` gives before the captured columns."""
 
 
-def read_changes(instance: str, columns: Names) -> str:
+def read_changes(instance: str, columns: Names, *, ordered: bool = True) -> str:
     """Change rows of a closed range in bronze's names, in the order they happened.
 
     The change table itself is read: Microsoft's function leaves `__$command_id` out.
@@ -187,7 +205,8 @@ def read_changes(instance: str, columns: Names) -> str:
         f"SELECT {names} FROM {change_table(instance)} AS ct"
         " INNER JOIN cdc.lsn_time_mapping AS m ON m.start_lsn = ct.[__$start_lsn]"
         " WHERE ct.[__$start_lsn] >= CONVERT(binary(10), ?, 1)"
-        f" AND ct.[__$start_lsn] <= CONVERT(binary(10), ?, 1) ORDER BY {_CHANGE_ORDER}"
+        " AND ct.[__$start_lsn] <= CONVERT(binary(10), ?, 1)"
+        + (f" ORDER BY {_CHANGE_ORDER}" if ordered else "")
     )
 
 

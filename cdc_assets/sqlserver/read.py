@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -13,10 +14,9 @@ import pyarrow.compute as pc
 from cdc_assets.contract import Column
 from cdc_assets.errors import DataLossError, UnsupportedColumnError
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.plans import Guard, ReadRange
+from cdc_assets.planning.plans import AppendPlan, Guard, ReadRange
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.connection import (
-    LARGE_VALUE_BYTES_MAX,
     LARGE_VALUE_BYTES_START,
     Connection,
     Connections,
@@ -29,6 +29,8 @@ from cdc_assets.sqlserver.types import arrow_type, cast_column
 COMMIT_TS, START_LSN = "_commit_ts", "_start_lsn"
 
 T = TypeVar("T")
+
+Lender = Callable[[], AbstractContextManager[Connection]]
 
 
 def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
@@ -79,30 +81,48 @@ def read_range(
         )
 
 
-def next_large_value_bytes(current: int) -> int | None:
+def next_large_value_bytes(current: int, limit: int) -> int | None:
     """The next buffer to try for a value that did not fit, or None at the limit."""
-    return min(current * 8, LARGE_VALUE_BYTES_MAX) if current < LARGE_VALUE_BYTES_MAX else None
+    return min(current * 8, limit) if current < limit else None
 
 
-def with_large_values(attempt: Callable[[int], T], *, where: str) -> T:
+def with_large_values(attempt: Callable[[int], T], plan: AppendPlan, source: Lender) -> T:
     """Make an append with the smallest fetch buffer that its largest (max) value fits.
 
-    `attempt` takes the buffer for one value in bytes and starts over each time. Raises
-    `UnsupportedColumnError` for a value above the limit.
+    `attempt` takes the buffer for one value in bytes and starts over each time; `source` lends a
+    connection to ask which value passes the limit. Raises `UnsupportedColumnError` for it.
     """
     large_value_bytes = LARGE_VALUE_BYTES_START
     while True:
         try:
             return attempt(large_value_bytes)
         except ValueTooLargeError:
-            larger = next_large_value_bytes(large_value_bytes)
+            larger = next_large_value_bytes(large_value_bytes, plan.max_value_bytes)
             if larger is None:
+                culprit = _largest_value(plan, source)
                 raise UnsupportedColumnError(
-                    f"a value is larger than {large_value_bytes} bytes",
-                    where=where,
-                    hint="Leave its column out: list the other columns under `columns`.",
+                    f"{culprit}, more than max_value_bytes: {plan.max_value_bytes:,}",
+                    where=plan.table,
+                    hint="Raise `max_value_bytes` in tables.yaml, or leave the column out: list the"
+                    " other columns under `columns`.",
                 ) from None
             large_value_bytes = larger
+
+
+def _largest_value(plan: AppendPlan, source: Lender) -> str:
+    """Which column has the largest value of a plan's ranges, and how large it is."""
+    asked = [planned for planned in plan.ranges if planned.largest]
+    if not asked:
+        return "a value is too large for its buffer"
+    with source() as connection:
+        found = [
+            (size, planned.names[int(place[1:])])
+            for planned in asked
+            for place, size in connection.rows(planned.largest, planned.parameters)[0].items()
+            if size is not None
+        ]
+    size, name = max(found)
+    return f"column {name} has a value of {size:,} characters or bytes"
 
 
 def check_guard(connection: Connection, guard: Guard, *, where: str) -> None:

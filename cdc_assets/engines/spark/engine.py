@@ -34,7 +34,7 @@ from cdc_assets.lake.tables import APPEND_ATTEMPTS_MAX, StorageOptions
 from cdc_assets.planning.merging import key_bounds
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.settings.model import SparkSettings
-from cdc_assets.sqlserver.connection import SourceConnection
+from cdc_assets.sqlserver.connection import SourceConnection, connect
 from cdc_assets.sqlserver.read import with_large_values
 
 DELETION_VECTORS_BYTES_MIN = 256 << 20
@@ -112,7 +112,7 @@ class SparkEngine:
                 _write(rows, plan)
             return counters
 
-        counters = with_large_values(attempt, where=plan.table)
+        counters = with_large_values(attempt, plan, lambda: connect(self._source))
         commit = own_commit(plan.uri, self._options, plan.tag, before.version)
         rows_written = commit.count("numOutputRows") if commit else 0
         if not rows_written:

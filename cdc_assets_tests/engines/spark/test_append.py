@@ -146,7 +146,7 @@ def test_a_value_above_every_buffer_says_so(engine: LiteralEngine, tables: Table
         yield
 
     engine.read = never
-    with pytest.raises(UnsupportedColumnError, match="larger than 67108864 bytes"):
+    with pytest.raises(UnsupportedColumnError, match="max_value_bytes: 67,108,864"):
         engine.append(tables.append_plan(1, FIRST))
 
 
