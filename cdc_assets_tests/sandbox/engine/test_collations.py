@@ -11,6 +11,8 @@ from cdc_assets.sandbox import collations
 from cdc_assets_tests.sandbox.harness import Client, Server
 
 pytestmark = pytest.mark.sqlserver
+UNREAD = pytest.mark.sandbox
+"""The driver of the tests takes UTF-8 for the code page of its language."""
 
 
 def holds(client: Client, condition: str) -> bool:
@@ -141,6 +143,7 @@ def test_bin2_of_varchar_orders_the_bytes_of_its_code_page(db: Client) -> None:
         ("Japanese_CI_AS", "ab", b"ab"),
     ],
 )
+@pytest.mark.sandbox
 def test_a_varchars_bytes_are_its_code_pages(
     db: Client, name: str, text: str, stored: bytes
 ) -> None:
@@ -174,7 +177,7 @@ def test_bytes_that_are_not_known_are_refused(shared: Client) -> None:
         ("Chinese_PRC_BIN2", "中文a", "中文a", 5),
         ("Korean_Wansung_CI_AS", "한국", "한국", 4),
         ("Thai_CI_AS", "ไทย", "ไทย", 3),
-        ("Latin1_General_100_CI_AS_SC_UTF8", "é漢😀", "é漢😀", 9),
+        pytest.param(*("Latin1_General_100_CI_AS_SC_UTF8", "é漢😀", "é漢😀", 9), marks=UNREAD),
     ],
 )
 def test_code_pages(db: Client, name: str, text: str, stored: str, size: int) -> None:
