@@ -26,6 +26,8 @@ def calculate(op: str, left: Value, right: Value) -> Value:
         typed = [v for v in (left, right) if not v.untyped_null]
         if all(v.type.name in types.STRINGS for v in typed):
             return concatenate(left, right)
+    if op == "+" and right.untyped_null and left.type.name in types.STRINGS:
+        return concatenate(left, right)
     if kinds <= types.BINARIES and op == "+":
         return _join_binaries(left, right)
     if kinds & {"datetime", "smalldatetime"} and op in "+-":

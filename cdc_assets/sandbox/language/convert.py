@@ -30,6 +30,8 @@ RANGES = {
     "smalldatetime": (_DAY_1900 * TICKS_PER_DAY, (_DAY_1900 + 65536) * TICKS_PER_DAY),
 }
 """From 1753 on, and from 1900-01-01 to 2079-06-06: ticks of the first and after the last."""
+MAX_OFFSET = 14 * 60
+"""Minutes that a time zone may be away from UTC."""
 _FROM_NUMBERS = {"datetime": (-53690, 2958463), "smalldatetime": (0, 65535)}
 """Days since 1900 of the first and the last day of the types that whole numbers convert to."""
 
@@ -294,8 +296,8 @@ def _text_to_time(sql: str, source: SqlType, target: SqlType) -> str:
             f"'offset_minutes': CAST({offset} AS SMALLINT)}}"
         )
         return (
-            f"CASE WHEN {sql} IS NULL THEN NULL WHEN text_ticks({sql}) IS NULL THEN {failure} "
-            f"ELSE {parsed} END"
+            f"CASE WHEN {sql} IS NULL THEN NULL WHEN text_ticks({sql}) IS NULL "
+            f"OR abs({offset}) > {MAX_OFFSET} THEN {failure} ELSE {parsed} END"
         )
     else:
         # A zone in the text is taken into account: the value becomes the UTC time's own.

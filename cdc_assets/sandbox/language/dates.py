@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 
 from cdc_assets.sandbox.language import errors, nodes, types
-from cdc_assets.sandbox.language.convert import RANGES, convert
+from cdc_assets.sandbox.language.convert import MAX_OFFSET, RANGES, convert
 from cdc_assets.sandbox.language.values import (
     MAX_TICKS,
     TICKS_PER_DAY,
@@ -298,9 +298,18 @@ def _difference(part: str, start: Value, end: Value, *, big: bool) -> Value:
 
 def _offset(name: str, argument: Value, zone: Value) -> Value:
     if zone.type.name in types.STRINGS:
-        minutes = f"parts_offset(date_parts('2000-01-01 ' || {zone.sql}))"
+        text = f"rtrim({zone.sql}, ' ')"
+        given = (
+            f"CASE WHEN regexp_full_match({text}, '[+-]\\d\\d:[0-5]\\d') "
+            f"THEN parts_offset(date_parts('2000-01-01 ' || {text})) ELSE {MAX_OFFSET + 1} END"
+        )
     else:
-        minutes = convert(zone, types.INT).sql
+        given = convert(zone, types.INT).sql
+    invalid = raising(9812, f"The timezone provided to builtin function {name.lower()} is invalid.")
+    minutes = (
+        f"CASE WHEN {zone.sql} IS NULL THEN NULL WHEN abs({given}) > {MAX_OFFSET} THEN {invalid} "
+        f"ELSE {given} END"
+    )
     value = _timed(argument)
     scale = types.fractional_digits(value.type)
     target = SqlType("datetimeoffset", scale=scale)
@@ -309,9 +318,9 @@ def _offset(name: str, argument: Value, zone: Value) -> Value:
     else:
         # A datetime counts 1/300 s, its datetimeoffset milliseconds.
         local = convert(value, types.datetime2(scale))
-        utc = f"({local.sql} - CAST({minutes} AS BIGINT) * 600000000)"
+        utc = f"({local.sql} - CAST(({minutes}) AS BIGINT) * 600000000)"
     return value.derived(
-        f"CASE WHEN {value.sql} IS NULL OR ({minutes}) IS NULL THEN NULL ELSE {{'ticks': "
+        f"CASE WHEN {value.sql} IS NULL OR ({zone.sql}) IS NULL THEN NULL ELSE {{'ticks': "
         f"CAST({utc} AS BIGINT), 'offset_minutes': CAST({minutes} AS SMALLINT)}} END",
         target,
     )

@@ -168,7 +168,8 @@ def _quotename(args: Arguments) -> Value:
         return null(types.nvarchar(258))
     opening, closing = (p.replace("'", "''") for p in pair)
     sql = f"'{opening}' || replace({value.sql}, '{closing}', '{closing}{closing}') || '{closing}'"
-    return Value(f"({sql})", types.nvarchar(258))
+    # More than a name can have gives NULL.
+    return Value(f"CASE WHEN length({value.sql}) <= 128 THEN {sql} END", types.nvarchar(258))
 
 
 def _replicate(args: Arguments) -> Value:

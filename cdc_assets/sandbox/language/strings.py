@@ -88,7 +88,8 @@ def _substring(args: Arguments) -> Value:
     # Positions before the first use up length, as T-SQL counts them.
     begin, size = whole(start), whole(length)
     first = f"greatest({begin}, 1)"
-    count = f"greatest({size} + least({begin}, 1) - 1, 0)"
+    # An int's largest length means the rest of the string.
+    count = f"greatest(CAST({size} AS BIGINT) + least({begin}, 1) - 1, 0)"
     return same(f"{_macro('substr', value.type)}({value.sql}, {first}, {count})", value)
 
 

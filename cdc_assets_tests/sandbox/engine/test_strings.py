@@ -129,3 +129,8 @@ def test_null_is_null_whatever_its_length(db: Client) -> None:
     for place in range(len(kinds)):
         for target in ("char(4)", "varchar(4)", "nchar(4)", "nvarchar(4)", "nvarchar(max)"):
             assert db.value(f"SELECT CAST(c{place} AS {target}) FROM nothing") is None, target
+
+
+def test_a_string_and_null_is_null_and_no_number(shared: Client) -> None:
+    rows = shared.rows("SELECT s + NULL, NULL + s, s + N'b' + NULL FROM (VALUES ('x')) AS v(s)")
+    assert rows == [(None, None, None)]
