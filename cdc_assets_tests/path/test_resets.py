@@ -17,6 +17,7 @@ ARROW = pytest.mark.parametrize("engine_name", ["arrow"])
 COMMAND = "cdc-assets reset sales dbo_items"
 
 
+@ARROW
 def test_a_reset_starts_the_table_anew(items: Project) -> None:
     load(items)
     change_items(items.source)
