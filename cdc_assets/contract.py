@@ -34,6 +34,9 @@ class Event(StrEnum):
     RESNAPSHOT = "resnapshot"
     RECOVERING = "recovering"
     DATA_SKIPPED = "data_skipped"
+    SCHEMA_CHANGE = "schema_change"
+    CAPTURE_INSTANCE_SEEN = "capture_instance_seen"
+    CAPTURE_INSTANCE_SWITCHED = "capture_instance_switched"
     GAP_ACKNOWLEDGED = "gap_acknowledged"
     RESET = "reset"
 

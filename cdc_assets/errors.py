@@ -138,6 +138,12 @@ class HistoryChangedError(CdcError):
     code = "history_changed"
 
 
+class SchemaChangedError(CdcError):
+    """The source table was changed in a way that bronze cannot follow, or may not."""
+
+    code = "schema_changed"
+
+
 class UnsupportedColumnError(CdcError):
     """A captured column has a type, or a name, that cannot be written."""
 

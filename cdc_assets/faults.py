@@ -25,6 +25,7 @@ class FaultPoint(StrEnum):
     SNAPSHOT_APPENDED = "snapshot.appended"
     RESET_RECORDED = "reset.recorded"
     BRONZE_APPENDED = "bronze.appended"
+    INSTANCE_SEEN = "instance.seen"
     FACTS_WRITTEN = "facts.written"
     SILVER_CREATED = "silver.created"
     SILVER_MERGED = "silver.merged"

@@ -106,6 +106,9 @@ class TableName:
     def reset_app(self) -> str:
         """Transaction id of its `reset` events."""
         return f"{self.key}#reset"
+    def instance_app(self, change_object_id: int) -> str:
+        """Transaction id of what is told of a capture instance: 0 seen, 1 switched to."""
+        return f"{self.key}#instance.{change_object_id}"
 
     def lost_app(self, first: Lsn, last: Lsn) -> str:
         """Transaction id of the event of a loss."""

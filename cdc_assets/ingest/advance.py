@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from cdc_assets.clock import utc_now
@@ -17,10 +17,11 @@ from cdc_assets.errors import (
     expected,
 )
 from cdc_assets.ingest.changes import existing_bronze, read_changes
+from cdc_assets.ingest.instances import follow, see_instances
+from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.losses import recover
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.snapshot import (
-    PreparedSnapshot,
     prepare_snapshot,
     read_snapshot,
     take_snapshot,
@@ -29,9 +30,7 @@ from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import table_id
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress
-from cdc_assets.planning.losses import Gap
-from cdc_assets.planning.offsets import Offset
-from cdc_assets.planning.polls import CaptureInstance, Poll, find_instance
+from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import (
     anew,
     check_continues,
@@ -40,8 +39,7 @@ from cdc_assets.planning.positions import (
     newest_lsn,
     readable_end,
 )
-from cdc_assets.planning.records import ControlRow, FactsRow
-from cdc_assets.planning.snapshots import Snapshots
+from cdc_assets.planning.records import FactsRow
 from cdc_assets.sqlserver.connection import with_retries
 from cdc_assets.sqlserver.grants import missing_grant
 
@@ -51,28 +49,6 @@ NewestRows = Callable[[], Mapping[str, FactsRow]]
 
 QUIET_ROW_EVERY = timedelta(minutes=5)
 """A quiet table writes a row this often: silence then means that the sync has stopped."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What the lake says of one table before the poll, and whether a new snapshot is asked for."""
-
-    name: TableName
-    control: ControlRow | None
-    snapshots: Snapshots
-    silver_id: str | None
-    position: Offset | None = None
-    gap: Gap | None = None
-    resnapshot: bool = False
-    error: CdcError | None = None
-    prepared: PreparedSnapshot | None = None
-
-    @property
-    def observed(self) -> Offset | None:
-        """The position, if a poll gave it: then it is a commit that the source must know."""
-        if self.position is None or self.position.lsn in self.snapshots.used:
-            return None
-        return self.position
 
 
 def prepare(database: Database, known: Known, poll: Poll) -> Known:
@@ -87,7 +63,7 @@ def prepare(database: Database, known: Known, poll: Poll) -> Known:
             lambda: prepare_snapshot(
                 database,
                 known.name,
-                _instance(database, known.name, poll),
+                _instance(database, known, poll),
                 poll,
                 known.snapshots,
             )
@@ -122,9 +98,10 @@ def _work(database: Database, known: Known, poll: Poll, newest_rows: NewestRows)
         raise known.error
     if known.prepared is not None:
         return read_snapshot(database, known.prepared)
-    instance = _instance(database, table, poll)
+    instance = _instance(database, known, poll)
     if instance.name in poll.errors:
         raise poll.errors[instance.name]
+    known = see_instances(database, known, instance, poll)
     if complete is None and known.position is not None:
         raise TableReplacedError(
             "control knows its position, and the facts know no snapshot of it",
@@ -138,7 +115,7 @@ def _work(database: Database, known: Known, poll: Poll, newest_rows: NewestRows)
     try:
         return _changes(database, known, instance, poll, newest_rows)
     except DataLossError as loss:
-        return recover(database, known.snapshots, table, known.control, loss)
+        return recover(database, known, loss)
 
 
 def _changes(
@@ -158,14 +135,14 @@ def _changes(
         except DataLossError:
             # Bronze may be ahead of control, after a crash: it says whether this is a loss.
             pass
-    return read_changes(database, table, instance, poll, known.control, known.snapshots)
+    return read_changes(database, known, instance, poll)
 
 
-def _instance(database: Database, table: TableName, poll: Poll) -> CaptureInstance:
+def _instance(database: Database, known: Known, poll: Poll) -> CaptureInstance:
     """The table's instance as the poll saw it, or which grant keeps the login from seeing it."""
-    wanted = database.settings.instance_of(table.key)
+    wanted = database.settings.instance_of(known.name.key)
     try:
-        return find_instance(poll.instances, wanted, where=str(table))
+        return known.current(poll.instances, wanted)
     except CaptureInstanceUnknownError as error:
         with database.connections.lend() as connection:
             raise missing_grant(connection, wanted) or error from None
@@ -185,8 +162,7 @@ def _quiet(
     table, position, control = known.name, known.position, known.control
     assert position is not None and control is not None  # noqa: S101 - the caller asked
     check_history(position, newest_lsn(poll, instance), where=str(table))
-    identity = known.snapshots.identity(control)
-    check_continues(position, identity, instance, poll, where=str(table))
+    check_continues(position, known.chain(instance), poll, where=str(table))
     outcome = TableOutcome(
         table=table.key,
         work=Work.QUIET,
@@ -200,13 +176,15 @@ def _quiet(
             granularity=database.settings.finality_of(table.key).granularity,
         ),
     )
+    outcome = follow(database, known, instance, poll, outcome)
     last = last_row.written_at if last_row else None
     if last is not None and utc_now() - last < QUIET_ROW_EVERY:
         return outcome
     existing_bronze(database, table, control)
     silver = database.lake.silver(table)
     lost = known.silver_id is not None and (silver is None or table_id(silver) != known.silver_id)
-    return replace(outcome, facts=(_quiet_row(table, outcome),), silver_lost=lost)
+    quiet = _quiet_row(table, outcome)
+    return replace(outcome, facts=(*outcome.facts, quiet), silver_lost=lost)
 
 
 def _quiet_row(table: TableName, outcome: TableOutcome) -> FactsEntry:

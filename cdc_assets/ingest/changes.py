@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
 
 from deltalake import DeltaTable
 
 from cdc_assets import faults
 from cdc_assets.clock import utc_now
-from cdc_assets.contract import Operation, bronze_columns
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CommitConflictError, DataLossError, TableReplacedError
 from cdc_assets.faults import FaultPoint
-from cdc_assets.ingest.clock import latest_commit_ts
-from cdc_assets.ingest.columns import columns_to_load
+from cdc_assets.ingest.batch import append_batch
+from cdc_assets.ingest.instances import follow
+from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.lake.bronze import change_commits, changes_end
 from cdc_assets.lake.facts import FactsEntry
-from cdc_assets.lake.tables import beyond_arrow, check_names, table_id
-from cdc_assets.lsn import Lsn
+from cdc_assets.lake.tables import table_id
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress
 from cdc_assets.planning.offsets import Offset
-from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, Guard, ReadRange
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import (
     anew,
@@ -35,24 +30,14 @@ from cdc_assets.planning.positions import (
     newest_lsn,
     readable_end,
 )
-from cdc_assets.planning.ranges import ROWS_PER_RANGE_MIN, change_ranges
-from cdc_assets.planning.records import ChangeCommit, ChangeCounts, ControlRow
-from cdc_assets.planning.snapshots import Snapshots
-from cdc_assets.sqlserver import queries
-from cdc_assets.sqlserver.connection import Connection
-from cdc_assets.sqlserver.read import check_guard
+from cdc_assets.planning.records import ChangeCommit, ControlRow
 
 REPLANS_MAX = 3
 """How often another writer may take the planned batch id before we give up."""
 
 
 def read_changes(
-    database: Database,
-    table: TableName,
-    instance: CaptureInstance,
-    poll: Poll,
-    control: ControlRow | None,
-    snapshots: Snapshots,
+    database: Database, known: Known, instance: CaptureInstance, poll: Poll
 ) -> TableOutcome:
     """Append the changes in (position, max_lsn of the poll] to bronze, once.
 
@@ -60,13 +45,14 @@ def read_changes(
     afterwards is taken from it. That also heals a crash between commit and facts.
     """
     started_at = utc_now()
+    table, control = known.name, known.control
     # Asked before bronze: another sync may append and record meanwhile.
     recorded = database.lake.facts.version_of(table.facts_app) or 0
     bronze = existing_bronze(database, table, control)
-    _check_recorded(bronze, table, snapshots, recorded)
-    identity = snapshots.identity(control)
+    _check_recorded(bronze, table, known.snapshots, recorded)
+    chain = known.chain(instance)
     for _ in range(REPLANS_MAX):
-        position = snapshots.position(
+        position = known.snapshots.position(
             [control.end if control else None, changes_end(bronze, table.changes_app)]
         )
         if position is None:
@@ -74,8 +60,8 @@ def read_changes(
                 "its position is unknown", where=str(table), hint=anew(str(table))
             )
         _check_history(database, table, instance, poll, position)
-        check_continues(position, identity, instance, poll, where=str(table))
-        commit, result = _append(database, table, instance, poll, position, bronze)
+        check_continues(position, chain, poll, where=str(table))
+        commit, result = append_batch(database, known, poll, chain, position, bronze)
         faults.reach(FaultPoint.BRONZE_APPENDED)
         bronze.update_incremental()
         if commit is None or _newest(bronze, table) == commit:
@@ -85,7 +71,7 @@ def read_changes(
             "another writer appends its changes", where=str(table), hint="Run one sync at a time."
         )
     outcome = _outcome(database, table, instance, poll, bronze, position)
-    return replace(
+    outcome = replace(
         outcome,
         read_seconds=result.read_seconds,
         read_mb=result.read_mb,
@@ -94,6 +80,7 @@ def read_changes(
         started_at=started_at,
         duration_seconds=(utc_now() - started_at).total_seconds(),
     )
+    return follow(database, known, instance, poll, outcome)
 
 
 def existing_bronze(database: Database, table: TableName, control: ControlRow | None) -> DeltaTable:
@@ -142,144 +129,6 @@ def _newest(bronze: DeltaTable, table: TableName) -> ChangeCommit | None:
     return commits[0] if commits else None
 
 
-def _append(
-    database: Database,
-    table: TableName,
-    instance: CaptureInstance,
-    poll: Poll,
-    position: Offset,
-    bronze: DeltaTable,
-) -> tuple[ChangeCommit | None, AppendResult]:
-    """Plan and append one batch; None where there is nothing after the position."""
-    end = readable_end(poll, position)
-    nothing = (None, AppendResult(committed=False))
-    if position.lsn >= end.lsn:
-        return nothing
-    first = position.lsn.next()
-    with database.connections.lend() as connection:
-        rows = connection.rows(
-            queries.count_changes(instance.name), queries.closed_range(first, end.lsn)
-        )
-        guard = Guard(instance.name, first, instance.start_lsn)
-        counts = _counted(rows, poll, position)
-        if counts is None:
-            # A purged range counts as empty: "nothing there" needs the same proof as a read.
-            check_guard(connection, guard, where=str(table))
-            return nothing
-        columns = columns_to_load(database, table, connection, instance, bronze)
-        declared = bronze_columns(columns.declared)
-        check_names(bronze, declared, where=str(table))
-        choice = database.choose(table.key, beyond_arrow(bronze, declared))
-        pieces = _split(connection, instance, first, end.lsn, counts, database)
-        end, floors = _times(connection, poll, position, end, pieces)
-    # After a reset, bronze may be a new table: ids go on after those that the facts know.
-    recorded = database.lake.facts.version_of(table.facts_app) or 0
-    batch_id = max(bronze.transaction_version(table.changes_app) or 0, recorded) + 1
-    commit = ChangeCommit(
-        table.changes_app, batch_id, table.bronze, position, end, counts, str(choice)
-    )
-    result = database.engine(choice).append(
-        AppendPlan(
-            table=str(table),
-            uri=table.bronze_uri,
-            columns=declared,
-            ranges=tuple(
-                ReadRange(
-                    text=queries.read_changes(instance.name, columns.selected),
-                    names=(*queries.CHANGE_NAMES, *columns.names),
-                    parameters=queries.closed_range(low, high),
-                    constants=(
-                        ("_capture_instance", instance.name),
-                        ("_batch_id", str(batch_id)),
-                    ),
-                    utc_offsets=poll.clock.steps,
-                    commit_ts_floor=floor,
-                    guard=guard,
-                    rows=rows,
-                    largest=queries.largest_values(
-                        queries.read_changes(instance.name, columns.selected, ordered=False),
-                        columns.selected,
-                        columns.unbounded,
-                        before=len(queries.CHANGE_NAMES),
-                    ),
-                )
-                for (low, high, rows), floor in zip(pieces, floors, strict=True)
-            ),
-            tag=CommitTag(commit.app_id, batch_id, commit.to_json()),
-            max_value_bytes=database.settings.max_value_bytes,
-        )
-    )
-    return commit, result
-
-
-def _times(
-    connection: Connection,
-    poll: Poll,
-    position: Offset,
-    end: Offset,
-    pieces: Sequence[tuple[Lsn, Lsn, int]],
-) -> tuple[Offset, list[datetime]]:
-    """The end with the latest commit time up to it, and each piece's floor: what lies before it.
-
-    A clock may have been set back in between; times never go backwards along the log.
-    """
-    latest, floors = position.commit_ts, []
-    for low, high, _ in pieces:
-        floors.append(latest)
-        latest = max(latest, latest_commit_ts(connection, poll.clock, low, high) or latest)
-    return end.no_earlier_than(latest), floors
-
-
-def _counted(
-    rows: Sequence[Mapping[str, Any]], poll: Poll, position: Offset
-) -> ChangeCounts | None:
-    """What the range holds, as the server counted it; a closed range only changes by cleanup."""
-    if not rows:
-        return None
-
-    def count(operation: Operation) -> int:
-        return sum(row["row_count"] for row in rows if row["operation"] == operation)
-
-    def utc(row: Mapping[str, Any], end: str) -> datetime:
-        local, lsn = row[f"{end}_commit_ts"], Lsn.parse(row[f"{end}_lsn"])
-        if local is None:
-            # Cleanup took the commit's time between the two tables of the count.
-            raise DataLossError(
-                f"the commit {lsn} is being removed by cleanup", hint="Sync more often."
-            )
-        return max(poll.clock.to_utc(local, lsn), position.commit_ts)
-
-    return ChangeCounts(
-        rows=sum(row["row_count"] for row in rows),
-        deletes=count(Operation.DELETE),
-        inserts=count(Operation.INSERT),
-        updates=count(Operation.AFTER),
-        min_lsn=Lsn.parse(min(row["min_lsn"] for row in rows)),
-        max_lsn=Lsn.parse(max(row["max_lsn"] for row in rows)),
-        min_commit_ts=min(utc(row, "min") for row in rows),
-        max_commit_ts=max(utc(row, "max") for row in rows),
-    )
-
-
-def _split(
-    connection: Connection,
-    instance: CaptureInstance,
-    first: Lsn,
-    last: Lsn,
-    counts: ChangeCounts,
-    database: Database,
-) -> Sequence[tuple[Lsn, Lsn, int]]:
-    """The range, or several where it is large enough for several connections."""
-    parts = min(database.settings.num_partitions, counts.rows // ROWS_PER_RANGE_MIN)
-    if parts <= 1:
-        return [(first, last, counts.rows)]
-    rows = connection.rows(
-        queries.split_changes(instance.name, parts), queries.closed_range(first, last)
-    )
-    tiles = [(Lsn.parse(row["end_lsn"]), row["row_count"]) for row in rows]
-    return change_ranges(first, last, tiles)
-
-
 def _outcome(
     database: Database,
     table: TableName,
@@ -303,9 +152,10 @@ def _outcome(
         counts=wrote.counts if wrote else None,
         engine=wrote.engine if wrote else "",
         facts=tuple(
-            FactsEntry((commit.facts_row(),), table.facts_app, commit.batch_id)
+            FactsEntry((commit.facts_row(), *commit.event_rows()), table.facts_app, commit.batch_id)
             for commit in missing
         ),
+        warnings=tuple(str(change) for commit in missing for change in commit.events),
         progress=BronzeProgress(
             table_name=table.bronze,
             end=max(end, newest.end, key=lambda o: o.lsn) if newest else end,

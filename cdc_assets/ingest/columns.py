@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from deltalake import DeltaTable
 
 from cdc_assets.engines.database import Database
 from cdc_assets.lake.tables import columns_of
 from cdc_assets.names import TableName
-from cdc_assets.planning.columns import ColumnWish, listed
+from cdc_assets.planning.columns import ColumnWish, listed, without_lost
 from cdc_assets.planning.polls import CaptureInstance
 from cdc_assets.sqlserver.catalog import Captured, captured_columns
 from cdc_assets.sqlserver.connection import Connection
@@ -19,11 +21,18 @@ def columns_to_load(
     connection: Connection,
     instance: CaptureInstance,
     bronze: DeltaTable | None,
+    captured: Collection[str] | None = None,
 ) -> Captured:
-    """The captured columns as the table's settings want them; raises `UnsupportedColumnError`."""
+    """The captured columns as the table's settings want them; raises `UnsupportedColumnError`.
+
+    A wanted column that the instance lacks is none of its columns where bronze has it already:
+    `captured` are the instance's names, where that is to be looked at.
+    """
     settings = database.settings.tables[table.key]
     wish = ColumnWish(settings.columns, settings.rename)
     existing = [column.name for column in columns_of(bronze)] if bronze is not None else []
+    if captured is not None:
+        wish = without_lost(wish, captured, existing)
     return captured_columns(connection, instance, wish, existing)
 
 

@@ -17,50 +17,46 @@ from cdc_assets.errors import CommitConflictError, DataLossError, SettingsError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.changes import existing_bronze, read_changes
 from cdc_assets.ingest.clock import commit_at_or_below
+from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import poll_database
 from cdc_assets.ingest.snapshot import take_snapshot
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.names import TableName
+from cdc_assets.planning.instances import siblings
 from cdc_assets.planning.losses import may_resnapshot, open_gaps, resnapshots_by_target
 from cdc_assets.planning.offsets import Offset
-from cdc_assets.planning.polls import CaptureInstance, Poll, find_instance
+from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import newest_lsn
 from cdc_assets.planning.records import ControlRow, FactsRow
-from cdc_assets.planning.snapshots import Snapshots
 from cdc_assets.settings.model import DataLossPolicy
 from cdc_assets.sqlserver.catalog import capture_instances
 
 
-def recover(
-    database: Database,
-    snapshots: Snapshots,
-    table: TableName,
-    control: ControlRow | None,
-    loss: DataLossError,
-) -> TableOutcome:
+def recover(database: Database, known: Known, loss: DataLossError) -> TableOutcome:
     """Do what the settings say about a loss; raises it where they say nothing, or not so soon.
 
     The source is looked at afresh: cleanup may have gone on since the loss was seen.
     """
+    table, control = known.name, known.control
     policy = database.settings.on_data_loss_of(table.key)
     if policy is DataLossPolicy.FAIL:
         raise loss
-    instance, poll = _look(database, table)
+    instance, poll = _look(database, known)
     bronze = existing_bronze(database, table, control)
-    position = snapshots.position(
+    position = known.snapshots.position(
         [control.end if control else None, changes_end(bronze, table.changes_app)]
     )
     if position is None:
         raise loss
     if policy is DataLossPolicy.SKIP:
-        return _skip(database, snapshots, table, instance, poll, control, position)
+        return _skip(database, known, instance, poll, position)
     _check_interval(database, table, loss)
     ends = newest_lsn(poll, instance)
     until = poll.max.commit_ts if poll.max else position.commit_ts
     _record(database, table, Event.RECOVERING, position, Offset(ends, until))
-    return take_snapshot(database, table, instance, poll, snapshots, position.commit_ts)
+    return take_snapshot(database, table, instance, poll, known.snapshots, position.commit_ts)
 
 
 def acknowledge(database: Database, key: str) -> FactsRow:
@@ -88,22 +84,21 @@ def acknowledge(database: Database, key: str) -> FactsRow:
     return row
 
 
-def _look(database: Database, table: TableName) -> tuple[CaptureInstance, Poll]:
-    wanted = database.settings.instance_of(table.key)
+def _look(database: Database, known: Known) -> tuple[CaptureInstance, Poll]:
+    wanted = database.settings.instance_of(known.name.key)
     with database.connections.lend() as connection:
-        found = find_instance(capture_instances(connection), wanted, where=str(table))
+        listed = capture_instances(connection)
+        found = siblings(listed, known.current(listed, wanted))
         zone = database.settings.source_time_zone
-        poll = poll_database(connection, {found.name: found}, {}, zone)
-    return find_instance(poll.instances, wanted, where=str(table)), poll
+        poll = poll_database(connection, {i.name: i for i in found}, {}, zone)
+    return known.current(poll.instances, wanted), poll
 
 
 def _skip(
     database: Database,
-    snapshots: Snapshots,
-    table: TableName,
+    known: Known,
     instance: CaptureInstance,
     poll: Poll,
-    control: ControlRow | None,
     position: Offset,
 ) -> TableOutcome:
     """Go on at the low watermark; rows changed in the gap alone stay as they were."""
@@ -113,10 +108,11 @@ def _skip(
         mapped = commit_at_or_below(connection, watermark, poll.clock)
     past = Offset(last, mapped.commit_ts if mapped else position.commit_ts)
     past = past.no_earlier_than(position.commit_ts)
+    table = known.name
     _record(database, table, Event.DATA_SKIPPED, position, past)
     identity = instance.identity
-    known = replace(
-        control or ControlRow(table.bronze),
+    control = replace(
+        known.control or ControlRow(table.bronze),
         end_lsn=str(past.lsn),
         end_commit_ts=past.commit_ts,
         source_object_id=identity.source_object_id,
@@ -124,7 +120,7 @@ def _skip(
         instance_name=identity.instance_name,
         instance_created_at=identity.created_at,
     )
-    outcome = read_changes(database, table, instance, poll, known, snapshots)
+    outcome = read_changes(database, replace(known, control=control), instance, poll)
     return replace(outcome, work=Work.SKIPPED)
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError
 from cdc_assets.ingest import recording
-from cdc_assets.ingest.advance import Known, advance, prepare
+from cdc_assets.ingest.advance import advance, prepare
+from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import TableOutcome
 from cdc_assets.ingest.poll import poll_database
 from cdc_assets.ingest.recording import Recorder
@@ -22,9 +23,10 @@ from cdc_assets.ingest.snapshot import open_snapshots
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
+from cdc_assets.planning.instances import recorded_by_target, siblings
 from cdc_assets.planning.losses import Gap, open_gaps
 from cdc_assets.planning.offsets import Offset
-from cdc_assets.planning.polls import CaptureInstance, Poll, find_instance
+from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.sqlserver.catalog import capture_instances
@@ -119,6 +121,7 @@ def _known(database: Database, tables: Sequence[str], resnapshot: bool) -> list[
     control = database.lake.control.read()
     events = database.lake.facts.events()
     snapshots, gaps = snapshots_by_target(events), open_gaps(events)
+    recorded = recorded_by_target(events)
     # A reset that died after its event is finished first.
     names = [database.table(key) for key in tables]
     stale = [n for n in names if is_stale(control.get(n.bronze), snapshots[n.bronze])]
@@ -137,6 +140,7 @@ def _known(database: Database, tables: Sequence[str], resnapshot: bool) -> list[
             taken,
             silver_id=silver.table_id if silver else None,
             gap=gaps.get(name.bronze),
+            recorded=recorded[name.bronze],
             resnapshot=resnapshot,
         )
         try:
@@ -148,7 +152,8 @@ def _known(database: Database, tables: Sequence[str], resnapshot: bool) -> list[
 
 def _poll(database: Database, known: Sequence[Known]) -> Poll:
     with database.connections.lend() as connection:
-        found = _instances(database, known, capture_instances(connection))
+        listed = capture_instances(connection)
+        found = _instances(database, known, listed)
         if not found:
             # The poll itself may fail for want of the same grant, and would name another.
             denied = missing_grant(connection, database.settings.instance_of(known[0].name.key))
@@ -157,8 +162,8 @@ def _poll(database: Database, known: Sequence[Known]) -> Poll:
         positions = _positions(known, found)
         zone = database.settings.source_time_zone
         observed = {one.observed.lsn for one in known if one.observed is not None}
-        listed = {i.name: i for i in found.values()}
-        return poll_database(connection, listed, positions, zone, observed)
+        every = {i.name: i for one in found.values() for i in siblings(listed, one)}
+        return poll_database(connection, every, positions, zone, observed)
 
 
 def _position(
@@ -181,7 +186,7 @@ def _instances(
     for table in known:
         try:
             wanted = database.settings.instance_of(table.name.key)
-            found[table.name.key] = find_instance(listed, wanted, where=str(table.name))
+            found[table.name.key] = table.current(listed, wanted)
         except CdcError:
             continue
     return found

@@ -96,6 +96,20 @@ def left_out(
     return tuple(name for name in captured if name in computed and name not in taken)
 
 
+def without_lost(
+    wish: ColumnWish, captured: Collection[str], existing: Collection[str]
+) -> ColumnWish:
+    """The wish without those columns that a table has from before and the instance lacks."""
+    held = {folded(name) for name in existing}
+
+    def lost(name: str) -> bool:
+        there = find_name(name, captured) is not None
+        return not there and folded(wish.rename.get(name, name)) in held
+
+    columns = None if wish.columns is None else tuple(c for c in wish.columns if not lost(c))
+    return ColumnWish(columns, {k: v for k, v in wish.rename.items() if not lost(k)})
+
+
 def adopt(chosen: Sequence[Chosen], existing: Collection[str]) -> tuple[Chosen, ...]:
     """The choice with the names that a table has already, where only the case differs."""
     known = {folded(name): name for name in existing}

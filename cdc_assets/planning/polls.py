@@ -57,6 +57,10 @@ class Poll:
     unmapped: frozenset[Lsn] = frozenset()
     """Positions that an earlier poll observed and the log lacks, though it goes back so far."""
 
+    def listed(self, identity: Identity) -> CaptureInstance | None:
+        """The instance of that identity, while it is there."""
+        return next((i for i in self.instances.values() if i.identity == identity), None)
+
     @property
     def capture_lag_seconds(self) -> float | None:
         """How long ago the last commit that capture has processed was made."""

@@ -6,11 +6,13 @@ recorded before the read and the changes start at it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cdc_assets.errors import DataLossError, HistoryChangedError
 from cdc_assets.lsn import Lsn
+from cdc_assets.planning.instances import Reader, Segment, segments
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
-from cdc_assets.planning.records import Identity
 
 
 def snapshot_lsn(poll: Poll, instance: CaptureInstance) -> Lsn:
@@ -32,32 +34,37 @@ def readable_end(poll: Poll, position: Offset) -> Offset:
     return poll.max.no_earlier_than(position.commit_ts)
 
 
-def check_continues(
-    position: Offset,
-    known_identity: Identity | None,
-    instance: CaptureInstance,
-    poll: Poll,
-    *,
-    where: str,
-) -> None:
+def check_continues(position: Offset, chain: Sequence[Reader], poll: Poll, *, where: str) -> None:
     """Raise `DataLossError` when the changes after `position` cannot all be there.
 
-    The next LSN needed is below the low watermark (equal is fine), or the instance is another.
+    Each instance that is to be read up to the poll's max_lsn must be listed, and its low
+    watermark at or below the first LSN needed of it. One that was re-created is another.
     """
-    if known_identity is not None and known_identity != instance.identity:
-        raise DataLossError(
-            f"capture instance {instance.name} was re-created on {instance.identity.created_at}",
-            where=where,
-            hint="Changes in between were not captured: take a new snapshot of the table.",
-        )
-    watermark = poll.watermarks.get(instance.name) or instance.start_lsn
-    if position.lsn.next() < watermark:
-        raise DataLossError(
-            f"changes from {position.lsn.next()} to {watermark} were removed by cleanup"
-            " before they were read",
-            where=where,
-            hint="Take a new snapshot of the table, and lengthen the CDC retention.",
-        )
+    first = position.lsn.next()
+    for segment in segments(chain, first, max(first, readable_end(poll, position).lsn)):
+        instance = poll.listed(segment.identity)
+        if instance is None:
+            raise _gone(segment, poll, where)
+        watermark = poll.watermarks.get(instance.name) or instance.start_lsn
+        if segment.first < watermark:
+            raise DataLossError(
+                f"changes from {segment.first} to {watermark} were removed by cleanup"
+                " before they were read",
+                where=where,
+                hint="Take a new snapshot of the table, and lengthen the CDC retention.",
+            )
+
+
+def _gone(segment: Segment, poll: Poll, where: str) -> DataLossError:
+    name = segment.identity.instance_name
+    other = poll.instances.get(name)
+    what = f"was re-created on {other.identity.created_at}" if other else "is not there any more"
+    return DataLossError(
+        f"capture instance {name} {what}, and changes from {segment.first} on were to be read"
+        " from it",
+        where=where,
+        hint="Changes in between were not captured: take a new snapshot of the table.",
+    )
 
 
 def newest_lsn(poll: Poll, instance: CaptureInstance) -> Lsn:

@@ -14,6 +14,7 @@ from typing import Any
 from cdc_assets.contract import Event
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.schemas import DdlChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,7 @@ class ChangeCommit:
     end: Offset
     counts: ChangeCounts
     engine: str
+    events: tuple[DdlChange, ...] = ()
 
     def to_json(self) -> str:
         """The commit's `userMetadata`."""
@@ -171,7 +173,7 @@ class ChangeCommit:
                 "start": self.start.to_dict(),
                 "end": self.end.to_dict(),
                 "facts": counts,
-                "events": [],
+                "events": [_with_event(change) for change in self.events],
                 "engine": self.engine,
             }
         )
@@ -194,6 +196,11 @@ class ChangeCommit:
                 end=Offset.from_dict(value["end"]),
                 counts=ChangeCounts(**{f.name: facts[f.name] for f in fields(ChangeCounts)}),
                 engine=value["engine"],
+                events=tuple(
+                    DdlChange.from_dict(event)
+                    for event in value.get("events", ())
+                    if event["event"] == Event.SCHEMA_CHANGE
+                ),
             )
         except (ValueError, KeyError, TypeError):
             return None
@@ -217,6 +224,31 @@ class ChangeCommit:
             end_commit_ts=self.end.commit_ts,
             engine=self.engine,
         )
+
+    def event_rows(self) -> tuple[FactsRow, ...]:
+        """The rows of its events, which travel with the batch's own."""
+        return tuple(
+            replace(schema_row(self.target, change), app_id=self.app_id, batch_id=self.batch_id)
+            for change in self.events
+        )
+
+
+def _with_event(change: DdlChange) -> dict[str, Any]:
+    return {"event": str(Event.SCHEMA_CHANGE), **change.to_dict()}
+
+
+def schema_row(target: str, change: DdlChange) -> FactsRow:
+    """The row of a DDL statement on the source table."""
+    return FactsRow(
+        target=target,
+        rows=0,
+        min_lsn=str(change.lsn),
+        max_lsn=str(change.lsn),
+        min_commit_ts=change.at,
+        max_commit_ts=change.at,
+        event=str(Event.SCHEMA_CHANGE),
+        detail=json.dumps(change.to_dict()),
+    )
 
 
 def event_row(event: Event, target: str, snapshot: Offset, **columns: Any) -> FactsRow:

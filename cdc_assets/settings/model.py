@@ -73,6 +73,13 @@ class DataLossPolicy(StrEnum):
     SKIP = "skip"
 
 
+class SchemaChangePolicy(StrEnum):
+    """What a change of the source table's schema leads to."""
+
+    CONTINUE = "continue"
+    FAIL = "fail"
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -114,6 +121,9 @@ class TableSettings(_Model):
     on_data_loss: DataLossPolicy | None = None
     """What happens when cleanup removed changes before they were read."""
 
+    schema_change_policy: SchemaChangePolicy | None = None
+    """What happens when the source table's schema was changed."""
+
     finality: FinalitySettings | None = None
     """When a period of this table counts as complete."""
 
@@ -129,6 +139,9 @@ class TableDefaults(_Model):
 
     on_data_loss: DataLossPolicy = DataLossPolicy.FAIL
     """What happens when cleanup removed changes before they were read."""
+
+    schema_change_policy: SchemaChangePolicy = SchemaChangePolicy.CONTINUE
+    """What happens when the source table's schema was changed."""
 
     resnapshot_interval_days: int = Field(default=7, ge=0, le=3650)
     """Days between two automatic re-snapshots of a table; a loss before that needs a person."""
@@ -215,6 +228,10 @@ class DatabaseSettings(_Model):
     def on_data_loss_of(self, table: str) -> DataLossPolicy:
         """The table's policy, or the database's."""
         return self.tables[table].on_data_loss or self.defaults.on_data_loss
+
+    def schema_change_policy_of(self, table: str) -> SchemaChangePolicy:
+        """The table's policy, or the database's."""
+        return self.tables[table].schema_change_policy or self.defaults.schema_change_policy
 
     def instance_of(self, table: str) -> str:
         """The capture instance the table is read from."""

@@ -129,6 +129,22 @@ def captured_columns(
     )
 
 
+def change_table_types(connection: Connection, instance: CaptureInstance) -> dict[str, str]:
+    """The Spark SQL types of the change table's captured columns, by name, as they are now.
+
+    Capture gives a column of the change table the source's new type when it reads that DDL.
+    Types without a counterpart are left out.
+    """
+    rows = connection.rows(queries.SOURCE_COLUMNS, [str(instance.identity.change_object_id)])
+    return {
+        str(row["name"]): delta_type(
+            str(row["base_type"]), row["precision"], row["scale"], column=str(row["name"])
+        )
+        for row in rows
+        if not str(row["name"]).startswith("__$") and is_known(str(row["base_type"] or ""))
+    }
+
+
 def captured_column(
     row: Mapping[str, Any], source: Mapping[str, Any] | None, chosen: Chosen
 ) -> CapturedColumn:

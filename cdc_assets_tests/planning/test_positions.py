@@ -8,6 +8,7 @@ import pytest
 from cdc_assets.errors import DataLossError, HistoryChangedError
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.clocks import ServerClock
+from cdc_assets.planning.instances import readers
 from cdc_assets.planning.offsets import Offset, furthest
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import (
@@ -42,7 +43,7 @@ def poll(newest: int | None = 50, watermark: int | None = 10, start: int = 10) -
 
 def check(position: int, seen: Poll, known: Identity | None = IDENTITY) -> None:
     found = seen.instances["dbo_t"]
-    check_continues(at(position), known, found, seen, where="t")
+    check_continues(at(position), readers(known or found.identity, ()), seen, where="t")
     check_history(at(position), newest_lsn(seen, found), where="t")
 
 

@@ -1,0 +1,108 @@
+"""Following a table from one capture instance to the next: seen first, then read, then told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from cdc_assets import faults
+from cdc_assets.clock import utc_now
+from cdc_assets.contract import Event
+from cdc_assets.engines.database import Database
+from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.known import Known
+from cdc_assets.ingest.outcome import TableOutcome
+from cdc_assets.ingest.schema import ddl_changes
+from cdc_assets.lake.bronze import changes_end
+from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.instances import Reader, reader_at, recorded_by_target, unseen
+from cdc_assets.planning.polls import CaptureInstance, Poll
+from cdc_assets.planning.records import FactsRow, schema_row
+from cdc_assets.planning.schemas import DdlChange
+
+
+def see_instances(database: Database, known: Known, instance: CaptureInstance, poll: Poll) -> Known:
+    """Record the table's newer instances with their first LSN, before any row of them is read."""
+    new = unseen(poll.instances, instance, known.recorded)
+    if not new:
+        return known
+    readers = [Reader(other.identity, other.start_lsn) for other in new]
+    entries = [
+        FactsEntry(
+            (_row(known, Event.CAPTURE_INSTANCE_SEEN, reader),),
+            known.name.instance_app(reader.identity.change_object_id),
+        )
+        for reader in readers
+    ]
+    database.lake.facts.append(entries)
+    faults.reach(FaultPoint.INSTANCE_SEEN)
+    # Another sync may have been first, with an LSN that cleanup had not moved yet.
+    recorded = recorded_by_target(database.lake.facts.events())[known.name.bronze]
+    return replace(known, recorded=recorded)
+
+
+def follow(
+    database: Database, known: Known, instance: CaptureInstance, poll: Poll, outcome: TableOutcome
+) -> TableOutcome:
+    """Let control take the instance that the next change is read from, and tell of a switch.
+
+    Without rows the batch's facts cannot tell what was done to the table before: this does.
+    """
+    progress = outcome.progress
+    if progress is None:
+        return outcome
+    chain = known.chain(instance)
+    identity = reader_at(chain, progress.end.lsn.next())
+    before = chain[0].identity
+    if identity == before:
+        return replace(outcome, progress=replace(progress, identity=identity))
+    reader = next(reader for reader in chain if reader.identity == identity)
+    rows = [_row(known, Event.CAPTURE_INSTANCE_SWITCHED, reader, before=before.instance_name)]
+    warnings = outcome.warnings
+    if not outcome.rows:
+        told = _untold(database, known, poll, chain[0], reader.start)
+        rows.extend(schema_row(known.name.bronze, change) for change in told)
+        warnings = (*warnings, *map(str, told))
+    switched = (
+        f"Capture instance {identity.instance_name} is read from {reader.start} on;"
+        f" {before.instance_name} is not needed any more."
+    )
+    entry = FactsEntry(tuple(rows), known.name.instance_app(identity.change_object_id), 1)
+    return replace(
+        outcome,
+        facts=(*outcome.facts, entry),
+        warnings=(*warnings, switched),
+        progress=replace(progress, identity=identity),
+    )
+
+
+def _untold(
+    database: Database, known: Known, poll: Poll, before: Reader, until: Lsn
+) -> tuple[DdlChange, ...]:
+    """The DDL that the instance left behind tells of, since the newest change commit."""
+    bronze = database.lake.bronze(known.name)
+    end = changes_end(bronze, known.name.changes_app) if bronze is not None else None
+    since = known.snapshots.position([end])
+    if since is None:
+        return ()
+    with database.connections.lend() as connection:
+        return ddl_changes(connection, [before], poll, since.lsn.next(), until.previous())
+
+
+def _row(known: Known, event: Event, reader: Reader, **more: str) -> FactsRow:
+    detail = {
+        "name": reader.identity.instance_name,
+        "identity": reader.identity.to_dict(),
+        "start_lsn": str(reader.start),
+        **more,
+    }
+    return FactsRow(
+        target=known.name.bronze,
+        rows=0,
+        min_lsn=str(reader.start),
+        max_lsn=str(reader.start),
+        written_at=utc_now(),
+        event=str(event),
+        detail=json.dumps(detail),
+    )

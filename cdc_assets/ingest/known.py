@@ -1,0 +1,52 @@
+"""What the lake says of one table before the poll."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cdc_assets.errors import CdcError
+from cdc_assets.ingest.snapshot import PreparedSnapshot
+from cdc_assets.names import TableName
+from cdc_assets.planning.instances import Reader, readers, resolve
+from cdc_assets.planning.losses import Gap
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.polls import CaptureInstance
+from cdc_assets.planning.records import ControlRow, Identity
+from cdc_assets.planning.snapshots import Snapshots
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the lake says of one table before the poll, and whether a new snapshot is asked for."""
+
+    name: TableName
+    control: ControlRow | None
+    snapshots: Snapshots
+    silver_id: str | None
+    position: Offset | None = None
+    gap: Gap | None = None
+    recorded: tuple[Reader, ...] = ()
+    resnapshot: bool = False
+    error: CdcError | None = None
+    prepared: PreparedSnapshot | None = None
+
+    @property
+    def observed(self) -> Offset | None:
+        """The position, if a poll gave it: then it is a commit that the source must know."""
+        if self.position is None or self.position.lsn in self.snapshots.used:
+            return None
+        return self.position
+
+    @property
+    def identity(self) -> Identity | None:
+        """The capture instance last read."""
+        return self.snapshots.identity(self.control)
+
+    def current(self, instances: Mapping[str, CaptureInstance], wanted: str) -> CaptureInstance:
+        """The instance to go on with; raises `CaptureInstanceUnknownError`."""
+        return resolve(instances, wanted, self.identity, self.recorded, where=str(self.name))
+
+    def chain(self, instance: CaptureInstance) -> tuple[Reader, ...]:
+        """Who may read the table; `instance` is the current one where none is on record."""
+        return readers(self.identity or instance.identity, self.recorded)

@@ -1,0 +1,174 @@
+"""Which capture instance is read for which LSNs, where a table has two of them.
+
+The older is read below the newer's first LSN and the newer from there on. That LSN is recorded
+when the instance is first seen, since cleanup moves what the server says later. An instance that
+nobody recorded while the older one was there is not followed: what lies between is lost.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_assets.contract import Event
+from cdc_assets.errors import CaptureInstanceUnknownError
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.polls import CaptureInstance, find_instance
+from cdc_assets.planning.records import FactsRow, Identity
+
+_ALWAYS = Lsn.of_int(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A capture instance and the first LSN that it is read for."""
+
+    identity: Identity
+    start: Lsn
+
+    @property
+    def age(self) -> tuple[datetime, int]:
+        """Larger for a newer instance."""
+        return _age(self.identity)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A closed range of the log, read from one capture instance."""
+
+    identity: Identity
+    first: Lsn
+    last: Lsn
+
+
+def _age(identity: Identity) -> tuple[datetime, int]:
+    return identity.created_at, identity.change_object_id
+
+
+def recorded_by_target(events: Iterable[FactsRow]) -> Mapping[str, tuple[Reader, ...]]:
+    """Every table's recorded instances: those seen, and those a position was opened with."""
+    found: dict[str, dict[Identity, Reader]] = defaultdict(dict)
+    for row in events:
+        reader = _recorded(row)
+        if reader is None:
+            continue
+        known = found[row.target or ""]
+        old = known.get(reader.identity)
+        if old is None or reader.start < old.start:
+            known[reader.identity] = reader
+    every: dict[str, tuple[Reader, ...]] = defaultdict(tuple)
+    every.update((target, tuple(readers.values())) for target, readers in found.items())
+    return every
+
+
+def _recorded(row: FactsRow) -> Reader | None:
+    detail = row.payload
+    identity = Identity.from_dict(detail.get("identity"))
+    if identity is None:
+        return None
+    if row.event == Event.CAPTURE_INSTANCE_SEEN:
+        return Reader(identity, Lsn.parse(detail["start_lsn"]))
+    moves = detail.get("kind") == Event.BOOTSTRAP or row.lost_from_ts is not None
+    if row.event == Event.SNAPSHOT_OPEN and row.max_lsn is not None and moves:
+        return Reader(identity, Lsn.parse(row.max_lsn).next())
+    return None
+
+
+def resolve(
+    instances: Mapping[str, CaptureInstance],
+    wanted: str,
+    bound: Identity | None,
+    recorded: Sequence[Reader],
+    *,
+    where: str,
+) -> CaptureInstance:
+    """The instance to go on with: the one last read while it is there, else the one wanted.
+
+    A default name (`<schema>_<table>`) that is gone, and the name of a recorded instance that was
+    disabled after the switch, follow the table's newest. Raises `CaptureInstanceUnknownError`.
+    """
+    try:
+        named = find_instance(instances, wanted, where=where)
+    except CaptureInstanceUnknownError:
+        successor = _successor(instances, wanted, bound, recorded)
+        if successor is None:
+            raise
+        named = successor
+    same = bound is not None and bound.source_object_id == named.identity.source_object_id
+    if same:
+        for instance in instances.values():
+            if instance.identity == bound:
+                return instance
+    return named
+
+
+def _successor(
+    instances: Mapping[str, CaptureInstance],
+    wanted: str,
+    bound: Identity | None,
+    recorded: Sequence[Reader],
+) -> CaptureInstance | None:
+    """The newest instance of the table that a gone name stood for; None where that is unclear."""
+    past = [reader.identity for reader in recorded] + ([bound] if bound else [])
+    tables = {i.source_object_id for i in past if i.instance_name.lower() == wanted.lower()}
+    found = [
+        i
+        for i in instances.values()
+        if i.identity.source_object_id in tables
+        or f"{i.schema}_{i.table}".lower() == wanted.lower()
+    ]
+    if len({i.identity.source_object_id for i in found}) != 1:
+        return None
+    return max(found, key=lambda i: _age(i.identity))
+
+
+def siblings(
+    instances: Mapping[str, CaptureInstance], instance: CaptureInstance
+) -> tuple[CaptureInstance, ...]:
+    """All listed instances of the same table, itself among them."""
+    table = instance.identity.source_object_id
+    return tuple(i for i in instances.values() if i.identity.source_object_id == table)
+
+
+def unseen(
+    instances: Mapping[str, CaptureInstance],
+    instance: CaptureInstance,
+    recorded: Sequence[Reader],
+) -> tuple[CaptureInstance, ...]:
+    """The table's newer instances that nobody has recorded yet; one without a start waits."""
+    known = {reader.identity for reader in recorded}
+    return tuple(
+        other
+        for other in siblings(instances, instance)
+        if other.identity not in known
+        and other.start is not None
+        and _age(other.identity) > _age(instance.identity)
+    )
+
+
+def readers(bound: Identity, recorded: Sequence[Reader]) -> tuple[Reader, ...]:
+    """Who may read a table now: the instance last read, then each newer one from its start on.
+
+    Of two with one start the newer comes last and is read.
+    """
+    base = Reader(bound, _ALWAYS)
+    newer = [reader for reader in recorded if reader.age > base.age]
+    return (base, *sorted(newer, key=lambda reader: (reader.start, reader.age)))
+
+
+def segments(chain: Sequence[Reader], first: Lsn, last: Lsn) -> tuple[Segment, ...]:
+    """The closed range, cut where another instance takes over."""
+    found = []
+    for reader, after in zip(chain, [*chain[1:], None], strict=True):
+        low = max(first, reader.start)
+        high = last if after is None or after.start > last else after.start.previous()
+        if low <= high:
+            found.append(Segment(reader.identity, low, high))
+    return tuple(found)
+
+
+def reader_at(chain: Sequence[Reader], lsn: Lsn) -> Identity:
+    """Who is read for one LSN."""
+    return segments(chain, lsn, lsn)[0].identity
