@@ -68,7 +68,7 @@ class ArrowEngine:
         bronze = DeltaTable(
             plan.bronze_uri, version=plan.bronze_version, storage_options=self._options
         )
-        ranked = query(plan.texts.ranking, bronze=bronze)
+        ranked = _bare(query(plan.texts.ranking, bronze=bronze))
         try:
             metrics = _merge(silver, plan, ranked)
             if not metrics.changed:
@@ -218,6 +218,11 @@ class _Metrics:
     changed: bool
     upserted: int
     deleted: int
+
+
+def _bare(rows: pa.Table) -> pa.Table:
+    """Rows without bronze's comments: merged into silver's schema, they would contradict its."""
+    return rows.cast(pa.schema([pa.field(f.name, f.type) for f in rows.schema]))
 
 
 def _merge(silver: DeltaTable, plan: ApplyPlan, ranked: pa.Table) -> _Metrics:

@@ -129,7 +129,9 @@ def _changes(
     if known.observed is not None:
         check_mapped(known.observed, poll, where=str(table))
     # Not asked is not quiet: an instance that the first look did not list is read.
-    if known.control is not None and not poll.has_rows.get(instance.name, True):
+    names = [reader.identity.instance_name for reader in known.chain(instance, poll)]
+    has_rows = any(poll.has_rows.get(name, True) for name in names if name in poll.instances)
+    if known.control is not None and not has_rows:
         try:
             return _quiet(database, known, instance, poll, newest_rows().get(table.bronze))
         except DataLossError:
@@ -162,7 +164,7 @@ def _quiet(
     table, position, control = known.name, known.position, known.control
     assert position is not None and control is not None  # noqa: S101 - the caller asked
     check_history(position, newest_lsn(poll, instance), where=str(table))
-    check_continues(position, known.chain(instance), poll, where=str(table))
+    check_continues(position, known.chain(instance, poll), poll, where=str(table))
     outcome = TableOutcome(
         table=table.key,
         work=Work.QUIET,

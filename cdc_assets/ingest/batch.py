@@ -114,6 +114,8 @@ def _parts(
     for segment in segments(chain, *between):
         instance = poll.listed(segment.identity)
         assert instance is not None  # noqa: S101 - check_continues said so
+        if instance.name in poll.errors:
+            raise poll.errors[instance.name]
         rows = connection.rows(
             queries.count_changes(instance.name),
             queries.closed_range(segment.first, segment.last),

@@ -50,7 +50,7 @@ def read_changes(
     recorded = database.lake.facts.version_of(table.facts_app) or 0
     bronze = existing_bronze(database, table, control)
     _check_recorded(bronze, table, known.snapshots, recorded)
-    chain = known.chain(instance)
+    chain = known.chain(instance, poll)
     for _ in range(REPLANS_MAX):
         position = known.snapshots.position(
             [control.end if control else None, changes_end(bronze, table.changes_app)]

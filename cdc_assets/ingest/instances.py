@@ -52,7 +52,7 @@ def follow(
     progress = outcome.progress
     if progress is None:
         return outcome
-    chain = known.chain(instance)
+    chain = known.chain(instance, poll)
     identity = reader_at(chain, progress.end.lsn.next())
     before = chain[0].identity
     if identity == before:

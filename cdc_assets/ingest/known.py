@@ -11,7 +11,7 @@ from cdc_assets.names import TableName
 from cdc_assets.planning.instances import Reader, readers, resolve
 from cdc_assets.planning.losses import Gap
 from cdc_assets.planning.offsets import Offset
-from cdc_assets.planning.polls import CaptureInstance
+from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import ControlRow, Identity
 from cdc_assets.planning.snapshots import Snapshots
 
@@ -47,6 +47,10 @@ class Known:
         """The instance to go on with; raises `CaptureInstanceUnknownError`."""
         return resolve(instances, wanted, self.identity, self.recorded, where=str(self.name))
 
-    def chain(self, instance: CaptureInstance) -> tuple[Reader, ...]:
-        """Who may read the table; `instance` is the current one where none is on record."""
-        return readers(self.identity or instance.identity, self.recorded)
+    def chain(self, instance: CaptureInstance, poll: Poll) -> tuple[Reader, ...]:
+        """Who may read the table; `instance` is the current one where none is on record.
+
+        A recorded one that is gone again before its turn leaves its part to the one before.
+        """
+        there = [reader for reader in self.recorded if poll.listed(reader.identity)]
+        return readers(self.identity or instance.identity, there)

@@ -82,6 +82,8 @@ def _has_rows(
                 try:
                     found.update(_ask_for_rows(connection, [one], newest))
                 except (PermissionMissingError, SourceQueryError) as error:
+                    # Not asked is not quiet.
+                    found.pop(one[0], None)
                     errors[one[0]] = error
     return found
 

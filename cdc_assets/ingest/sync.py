@@ -159,7 +159,7 @@ def _poll(database: Database, known: Sequence[Known]) -> Poll:
             denied = missing_grant(connection, database.settings.instance_of(known[0].name.key))
             if denied is not None:
                 raise denied
-        positions = _positions(known, found)
+        positions = _positions(known, found, listed)
         zone = database.settings.source_time_zone
         observed = {one.observed.lsn for one in known if one.observed is not None}
         every = {i.name: i for one in found.values() for i in siblings(listed, one)}
@@ -192,11 +192,19 @@ def _instances(
     return found
 
 
-def _positions(known: Sequence[Known], found: Mapping[str, CaptureInstance]) -> dict[str, Lsn]:
-    """The position to ask each instance from: the smallest of the tables that share it."""
+def _positions(
+    known: Sequence[Known],
+    found: Mapping[str, CaptureInstance],
+    listed: Mapping[str, CaptureInstance],
+) -> dict[str, Lsn]:
+    """The position to ask each instance from: the smallest of the tables that share it.
+
+    A table's second instance is asked too: it may capture what the first does not.
+    """
     positions: dict[str, Lsn] = {}
     for table in known:
         if table.position is not None and table.name.key in found:
-            name, lsn = found[table.name.key].name, table.position.lsn
-            positions[name] = min(lsn, positions.get(name, lsn))
+            lsn = table.position.lsn
+            for instance in siblings(listed, found[table.name.key]):
+                positions[instance.name] = min(lsn, positions.get(instance.name, lsn))
     return positions
