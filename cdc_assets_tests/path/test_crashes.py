@@ -1,6 +1,7 @@
 """SIGKILL at every named fault point, then a rerun: the same end, nothing twice.
 
-The point within a loss has its histories in `test_histories`.
+The point within a loss has its histories in `test_histories`, that of a second capture instance in
+`test_schema_changes`.
 """
 
 from collections import Counter
@@ -16,10 +17,11 @@ from cdc_assets_tests.source import Project
 pytestmark = pytest.mark.sqlserver
 
 TABLE = "dbo_items"
+ELSEWHERE = (FaultPoint.LOSS_RECORDED, FaultPoint.INSTANCE_SEEN)
 IN_SNAPSHOT = (FaultPoint.SNAPSHOT_OPENED, FaultPoint.SNAPSHOT_APPENDED)
 
 
-@pytest.mark.parametrize("point", [p for p in FaultPoint if p is not FaultPoint.LOSS_RECORDED])
+@pytest.mark.parametrize("point", [p for p in FaultPoint if p not in ELSEWHERE])
 def test_killed_and_run_again(project: Project, point: FaultPoint, tmp_path: Path) -> None:
     create_items(project.source)
     project.tables = {TABLE: None}

@@ -14,7 +14,7 @@ from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.planning.records import FactsRow
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
-from cdc_assets_tests.path.test_crashes import kill_at
+from cdc_assets_tests.path.killing import kill_at
 from cdc_assets_tests.source import Project, Source
 
 pytestmark = pytest.mark.sqlserver
