@@ -13,7 +13,7 @@ from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.clock import first_commit_times
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.planning.advancing import advance_bronze, follow_bronze
-from cdc_assets.planning.polls import Poll, find_instance
+from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 
@@ -46,7 +46,7 @@ class Recorder:
                 replace(
                     entry,
                     rows=tuple(
-                        _measured(row, self.poll, outcome, marks[outcome.table])
+                        _measured(row, self.poll, outcome, marks.get(outcome.table))
                         for row in entry.rows
                     ),
                 )
@@ -64,10 +64,11 @@ class Recorder:
 
     def _watermarks(self, outcomes: Sequence[TableOutcome]) -> dict[str, datetime]:
         """The commit time of each table's low watermark: one statement for all that differ."""
-        settings, found = self.database.settings, {}
+        found = {}
         for outcome in outcomes:
-            wanted = settings.instance_of(outcome.table)
-            instance = find_instance(self.poll.instances, wanted, where=outcome.table)
+            instance = self._instance(outcome)
+            if instance is None:
+                continue
             mark = self.poll.watermarks.get(instance.name) or instance.start_lsn
             found[outcome.table] = (mark, instance.identity.created_at)
         if not found:
@@ -81,6 +82,13 @@ class Recorder:
             table: times.get(mark) or self.poll.clock.to_utc(created, mark)
             for table, (mark, created) in found.items()
         }
+
+    def _instance(self, outcome: TableOutcome) -> CaptureInstance | None:
+        """The instance that control takes, else the one the settings name, if the poll saw it."""
+        if outcome.progress is not None:
+            return self.poll.listed(outcome.progress.identity)
+        wanted = self.database.settings.instance_of(outcome.table)
+        return self.poll.instances.get(wanted)
 
     def _rows(
         self, rows: Mapping[str, ControlRow], outcomes: Sequence[TableOutcome]
@@ -102,7 +110,11 @@ class Recorder:
                     yield followed
 
 
-def _measured(row: FactsRow, poll: Poll, outcome: TableOutcome, watermark: datetime) -> FactsRow:
+def _measured(
+    row: FactsRow, poll: Poll, outcome: TableOutcome, watermark: datetime | None
+) -> FactsRow:
+    row: FactsRow, poll: Poll, outcome: TableOutcome, watermark: datetime | None
+) -> FactsRow:
     """A facts row with what this sync measured; what it did not read itself it did not measure."""
     now = utc_now()
     row = replace(
@@ -116,7 +128,7 @@ def _measured(row: FactsRow, poll: Poll, outcome: TableOutcome, watermark: datet
     if row.end_commit_ts is not None:
         row = replace(
             row,
-            retention_headroom_hours=(row.end_commit_ts - watermark).total_seconds() / 3600,
+            retention_headroom_hours=_hours(watermark, row.end_commit_ts),
             ingestion_lag_seconds=(now - row.end_commit_ts).total_seconds(),
         )
     if row.batch_id != outcome.batch_id:
@@ -129,3 +141,7 @@ def _measured(row: FactsRow, poll: Poll, outcome: TableOutcome, watermark: datet
         read_mb=outcome.read_mb,
         network_wait_ms=outcome.network_wait_ms,
     )
+
+
+def _hours(start: datetime | None, end: datetime) -> float | None:
+    return None if start is None else (end - start).total_seconds() / 3600
