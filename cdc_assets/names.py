@@ -106,6 +106,7 @@ class TableName:
     def reset_app(self) -> str:
         """Transaction id of its `reset` events."""
         return f"{self.key}#reset"
+
     def instance_app(self, change_object_id: int) -> str:
         """Transaction id of what is told of a capture instance: 0 seen, 1 switched to."""
         return f"{self.key}#instance.{change_object_id}"

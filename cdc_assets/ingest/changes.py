@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import CommitConflictError, DataLossError, TableReplacedError
+from cdc_assets.errors import CommitConflictError, TableReplacedError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.batch import append_batch
 from cdc_assets.ingest.instances import follow
@@ -31,6 +31,7 @@ from cdc_assets.planning.positions import (
     readable_end,
 )
 from cdc_assets.planning.records import ChangeCommit, ControlRow
+from cdc_assets.planning.snapshots import Snapshots
 
 REPLANS_MAX = 3
 """How often another writer may take the planned batch id before we give up."""

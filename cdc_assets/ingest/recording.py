@@ -113,8 +113,6 @@ class Recorder:
 def _measured(
     row: FactsRow, poll: Poll, outcome: TableOutcome, watermark: datetime | None
 ) -> FactsRow:
-    row: FactsRow, poll: Poll, outcome: TableOutcome, watermark: datetime | None
-) -> FactsRow:
     """A facts row with what this sync measured; what it did not read itself it did not measure."""
     now = utc_now()
     row = replace(
