@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from cdc_assets.contract import Operation
 from cdc_assets.engines.database import Database
+from cdc_assets.errors import DataLossError
 from cdc_assets.ingest.clock import latest_commit_ts
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.schema import FittedColumns, check_policy, ddl_changes, fitted_columns
@@ -89,7 +90,9 @@ def append_batch(
         choice = database.choose(table.key, beyond_arrow(bronze, columns.declared))
         pieces = [p for part in parts if part.rows for p in _split(connection, part, database)]
         end, floors = _times(connection, poll, position, end, pieces)
-    batch_id = (bronze.transaction_version(table.changes_app) or 0) + 1
+    # After a reset, bronze may be a new table: ids go on after those that the facts know.
+    recorded = database.lake.facts.version_of(table.facts_app) or 0
+    batch_id = max(bronze.transaction_version(table.changes_app) or 0, recorded) + 1
     commit = ChangeCommit(
         table.changes_app, batch_id, table.bronze, position, end, counts, str(choice), told
     )
@@ -98,7 +101,14 @@ def append_batch(
         for piece, floor in zip(pieces, floors, strict=True)
     )
     tag = CommitTag(commit.app_id, batch_id, commit.to_json())
-    plan = AppendPlan(str(table), table.bronze_uri, columns.declared, ranges, tag)
+    plan = AppendPlan(
+        str(table),
+        table.bronze_uri,
+        columns.declared,
+        ranges,
+        tag,
+        max_value_bytes=database.settings.max_value_bytes,
+    )
     return commit, database.engine(choice).append(plan)
 
 
@@ -132,15 +142,22 @@ def _range(
     piece: _Piece, floor: datetime, batch_id: int, columns: FittedColumns, poll: Poll
 ) -> ReadRange:
     name = piece.part.instance.name
+    captured = columns.selected[name]
     return ReadRange(
-        text=queries.read_changes(name, columns.selected[name].selected),
-        names=(*queries.CHANGE_NAMES, *columns.selected[name].names),
+        text=queries.read_changes(name, captured.selected),
+        names=(*queries.CHANGE_NAMES, *captured.names),
         parameters=queries.closed_range(piece.first, piece.last),
         constants=(("_capture_instance", name), ("_batch_id", str(batch_id))),
         utc_offsets=poll.clock.steps,
         commit_ts_floor=floor,
         guard=piece.part.guard,
         rows=piece.rows,
+        largest=queries.largest_values(
+            queries.read_changes(name, captured.selected, ordered=False),
+            captured.selected,
+            captured.unbounded,
+            before=len(queries.CHANGE_NAMES),
+        ),
     )
 
 
@@ -175,6 +192,11 @@ def _counted(
 
     def utc(row: Mapping[str, Any], end: str) -> datetime:
         local, lsn = row[f"{end}_commit_ts"], Lsn.parse(row[f"{end}_lsn"])
+        if local is None:
+            # Cleanup took the commit's time between the two tables of the count.
+            raise DataLossError(
+                f"the commit {lsn} is being removed by cleanup", hint="Sync more often."
+            )
         return max(poll.clock.to_utc(local, lsn), position.commit_ts)
 
     return ChangeCounts(
