@@ -19,7 +19,7 @@ from cdc_assets.errors import (
 from cdc_assets.ingest.changes import existing_bronze, read_changes
 from cdc_assets.ingest.instances import follow, see_instances
 from cdc_assets.ingest.known import Known
-from cdc_assets.ingest.losses import recover
+from cdc_assets.ingest.losses import lost_since, recover
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.snapshot import (
     prepare_snapshot,
@@ -108,10 +108,46 @@ def _work(database: Database, known: Known, poll: Poll, newest_rows: NewestRows)
             where=str(table),
             hint=f"Restore {database.name.facts_uri}. {anew(str(table))}",
         )
+    if complete is None or known.position is None:
+        return take_snapshot(database, table, instance, poll, known.snapshots)
+    if known.resnapshot or known.snapshots.open is not None:
+        return _snapshot_anew(database, known, instance, poll, newest_rows)
+    return _changes_or_recovery(database, known, instance, poll, newest_rows)
+
+
+def _snapshot_anew(
+    database: Database,
+    known: Known,
+    instance: CaptureInstance,
+    poll: Poll,
+    newest_rows: NewestRows,
+) -> TableOutcome:
+    """Go on with the open snapshot, or take the one that a person asks for.
+
+    It closes the gap that there is by now. One that only repeats must not keep the table from its
+    changes: where it cannot be read, they are.
+    """
     opened = known.snapshots.open
-    if complete is None or known.position is None or known.resnapshot or opened is not None:
-        lost_from = opened.lost_from if opened else None
-        return take_snapshot(database, table, instance, poll, known.snapshots, lost_from)
+    lost_from = opened.lost_from if opened else None
+    if lost_from is None:
+        lost_from = lost_since(database, known, instance, poll)
+    try:
+        return take_snapshot(database, known.name, instance, poll, known.snapshots, lost_from)
+    except CdcError as error:
+        if known.resnapshot or lost_from is not None:
+            raise
+        outcome = _changes_or_recovery(database, known, instance, poll, newest_rows)
+        told = f"the snapshot that is open could not be read: {error}"
+        return replace(outcome, warnings=(*outcome.warnings, told))
+
+
+def _changes_or_recovery(
+    database: Database,
+    known: Known,
+    instance: CaptureInstance,
+    poll: Poll,
+    newest_rows: NewestRows,
+) -> TableOutcome:
     try:
         return _changes(database, known, instance, poll, newest_rows)
     except DataLossError as loss:

@@ -46,7 +46,12 @@ class _Part:
 
     @property
     def guard(self) -> Guard:
-        return Guard(self.instance.name, self.first, self.instance.start_lsn)
+        return Guard(
+            self.instance.name,
+            self.first,
+            self.instance.start_lsn,
+            self.instance.identity.change_object_id,
+        )
 
 
 @dataclass(frozen=True, slots=True)

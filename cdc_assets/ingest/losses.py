@@ -6,6 +6,7 @@ repeats safely.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import datetime
 
@@ -13,7 +14,12 @@ from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Event
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import CommitConflictError, DataLossError, SettingsError
+from cdc_assets.errors import (
+    CommitConflictError,
+    DataLossError,
+    SettingsError,
+    TableReplacedError,
+)
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.changes import existing_bronze, read_changes
 from cdc_assets.ingest.clock import commit_at_or_below
@@ -24,12 +30,13 @@ from cdc_assets.ingest.snapshot import take_snapshot
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.names import TableName
-from cdc_assets.planning.instances import siblings
+from cdc_assets.planning.instances import recorded_by_target, siblings
 from cdc_assets.planning.losses import may_resnapshot, open_gaps, resnapshots_by_target
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
-from cdc_assets.planning.positions import newest_lsn
+from cdc_assets.planning.positions import anew, check_continues, newest_lsn
 from cdc_assets.planning.records import ControlRow, FactsRow
+from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.settings.model import DataLossPolicy
 from cdc_assets.sqlserver.catalog import capture_instances
 
@@ -37,26 +44,66 @@ from cdc_assets.sqlserver.catalog import capture_instances
 def recover(database: Database, known: Known, loss: DataLossError) -> TableOutcome:
     """Do what the settings say about a loss; raises it where they say nothing, or not so soon.
 
-    The source is looked at afresh: cleanup may have gone on since the loss was seen.
+    Lake and source are looked at afresh first: another sync may have healed it, cleanup may have
+    gone on, and a read that gave too few rows may have been no loss.
     """
-    table, control = known.name, known.control
+    known = _refreshed(database, known)
+    table, position = known.name, _position(database, known)
+    instance, poll = _look(database, known, position)
+    try:
+        check_continues(position, known.chain(instance, poll), poll, where=str(table))
+    except DataLossError as proven:
+        loss = proven
+    else:
+        return read_changes(database, known, instance, poll)
     policy = database.settings.on_data_loss_of(table.key)
     if policy is DataLossPolicy.FAIL:
         raise loss
-    instance, poll = _look(database, known)
-    bronze = existing_bronze(database, table, control)
-    position = known.snapshots.position(
-        [control.end if control else None, changes_end(bronze, table.changes_app)]
-    )
-    if position is None:
-        raise loss
     if policy is DataLossPolicy.SKIP:
         return _skip(database, known, instance, poll, position)
-    _check_interval(database, table, loss)
-    ends = newest_lsn(poll, instance)
-    until = poll.max.commit_ts if poll.max else position.commit_ts
-    _record(database, table, Event.RECOVERING, position, Offset(ends, until))
+    opened = known.snapshots.open
+    if opened is None or opened.lost_from is None:
+        _check_interval(database, table, loss)
+        until = poll.max.commit_ts if poll.max else position.commit_ts
+        end = Offset(newest_lsn(poll, instance), until)
+        _record(database, table, Event.RECOVERING, position, end)
     return take_snapshot(database, table, instance, poll, known.snapshots, position.commit_ts)
+
+
+def lost_since(
+    database: Database, known: Known, instance: CaptureInstance, poll: Poll
+) -> datetime | None:
+    """Where a gap begins that the changes cannot get past; None where they can go on."""
+    position = _position(database, known)
+    try:
+        check_continues(position, known.chain(instance, poll), poll, where=str(known.name))
+    except DataLossError:
+        return position.commit_ts
+    return None
+
+
+def _refreshed(database: Database, known: Known) -> Known:
+    """The same table as control and facts tell of it now."""
+    events = database.lake.facts.events()
+    bronze = known.name.bronze
+    return replace(
+        known,
+        control=database.lake.control.read().get(bronze),
+        snapshots=snapshots_by_target(events)[bronze],
+        recorded=recorded_by_target(events)[bronze],
+    )
+
+
+def _position(database: Database, known: Known) -> Offset:
+    """How far the table was read, by control, bronze and its snapshots."""
+    table, control = known.name, known.control
+    bronze = existing_bronze(database, table, control)
+    found = known.snapshots.position(
+        [control.end if control else None, changes_end(bronze, table.changes_app)]
+    )
+    if found is None:
+        raise TableReplacedError("its position is unknown", where=str(table), hint=anew(str(table)))
+    return found
 
 
 def acknowledge(database: Database, key: str) -> FactsRow:
@@ -84,13 +131,14 @@ def acknowledge(database: Database, key: str) -> FactsRow:
     return row
 
 
-def _look(database: Database, known: Known) -> tuple[CaptureInstance, Poll]:
+def _look(database: Database, known: Known, position: Offset) -> tuple[CaptureInstance, Poll]:
     wanted = database.settings.instance_of(known.name.key)
     with database.connections.lend() as connection:
         listed = capture_instances(connection)
         found = siblings(listed, known.current(listed, wanted))
         zone = database.settings.source_time_zone
-        poll = poll_database(connection, {i.name: i for i in found}, {}, zone)
+        positions = {i.name: position.lsn for i in found}
+        poll = poll_database(connection, {i.name: i for i in found}, positions, zone)
     return known.current(poll.instances, wanted), poll
 
 
@@ -109,8 +157,8 @@ def _skip(
     past = Offset(last, mapped.commit_ts if mapped else position.commit_ts)
     past = past.no_earlier_than(position.commit_ts)
     table = known.name
-    _record(database, table, Event.DATA_SKIPPED, position, past)
     identity = instance.identity
+    _record(database, table, Event.DATA_SKIPPED, position, past, identity=identity.to_dict())
     control = replace(
         known.control or ControlRow(table.bronze),
         end_lsn=str(past.lsn),
@@ -136,7 +184,14 @@ def _check_interval(database: Database, table: TableName, loss: DataLossError) -
         )
 
 
-def _record(database: Database, table: TableName, event: Event, start: Offset, end: Offset) -> None:
+def _record(
+    database: Database,
+    table: TableName,
+    event: Event,
+    start: Offset,
+    end: Offset,
+    **detail: object,
+) -> None:
     """The event of a loss, once for each range."""
     row = FactsRow(
         target=table.bronze,
@@ -149,6 +204,7 @@ def _record(database: Database, table: TableName, event: Event, start: Offset, e
         lost_from_ts=start.commit_ts,
         lost_to_ts=max(start.commit_ts, end.commit_ts),
         written_at=utc_now(),
+        detail=json.dumps(detail) if detail else None,
     )
     database.lake.facts.append([FactsEntry((row,), table.lost_app(start.lsn, end.lsn))])
     faults.reach(FaultPoint.LOSS_RECORDED)

@@ -98,6 +98,8 @@ def prepare_snapshot(
         check_names(bronze, declared, where=str(table))
         database.choose(table.key, beyond_arrow(bronze, declared))
         snapshot = _usable_open(bronze, table, instance, poll, snapshots)
+        if snapshot is not None and snapshot.lost_from is None and lost_from is not None:
+            snapshot = None  # It was opened before the gap that has to be closed.
         entry = None
         if snapshot is None:
             snapshot = _planned(connection, table, instance, poll, snapshots, lost_from)

@@ -29,6 +29,8 @@ class Guard:
     instance: str
     first_lsn: Lsn
     start_lsn: Lsn | None
+    change_object_id: int | None = None
+    """The change table that was planned for: one created anew has its name, and not its rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,11 @@ from cdc_assets.names import NAME_LENGTH_MAX
 
 MAX_LSN = "SELECT CONVERT(varchar(22), sys.fn_cdc_get_max_lsn(), 1) AS max_lsn"
 
+GUARD = (
+    "SELECT CONVERT(varchar(22), sys.fn_cdc_get_min_lsn(?), 1) AS min_lsn,"
+    " OBJECT_ID(?) AS object_id"
+)
+
 MIN_LSN = "SELECT CONVERT(varchar(22), sys.fn_cdc_get_min_lsn(?), 1) AS min_lsn"
 
 # An EXEC cannot be joined or converted, so its rows go through a table variable.

@@ -126,8 +126,18 @@ def _largest_value(plan: AppendPlan, source: Lender) -> str:
 
 
 def check_guard(connection: Connection, guard: Guard, *, where: str) -> None:
-    """Raise `DataLossError` when cleanup has passed the first LSN a read needed."""
-    row = connection.rows(queries.MIN_LSN, [guard.instance])[0]
+    """Raise `DataLossError` when cleanup has passed the first LSN a read needed.
+
+    Or when the instance was created anew meanwhile: then its low watermark says nothing.
+    """
+    asked = [guard.instance, queries.change_table(guard.instance)]
+    row = connection.rows(queries.GUARD, asked)[0]
+    if guard.change_object_id is not None and row["object_id"] != guard.change_object_id:
+        raise DataLossError(
+            f"capture instance {guard.instance} was re-created while it was read",
+            where=where,
+            hint="Changes in between were not captured: take a new snapshot of the table.",
+        )
     watermark = Lsn.parse_optional(row["min_lsn"]) or guard.start_lsn
     if watermark is not None and watermark > guard.first_lsn:
         raise DataLossError(

@@ -206,6 +206,81 @@ def test_a_second_snapshot_waits_for_an_lsn_of_its_own(
     assert len({r["_snapshot"] for r in items.bronze(TABLE)}) == 2
 
 
+@ARROW
+@pytest.mark.parametrize("name", ["fail", "resnapshot"])
+def test_the_way_out_that_the_error_names_works(lost: Project, name: str) -> None:
+    """A person's re-snapshot closes the gap that there is: the position moves with it."""
+    policy(lost, name)
+    if name == "resnapshot":
+        load(lost)
+        change_items(lost.source, base=700)
+        newest = lost.source.captured()
+        clean_up(lost.source)
+        lost.source.execute("UPDATE dbo.items SET name = N'again' WHERE id = 1")
+        lost.source.captured(minimum=newest)
+    with pytest.raises(DataLossError):
+        run_sync(lost)
+    healed = sync(lost.database(), resnapshot=True).outcomes[TABLE]
+    assert (healed.error, healed.work) == (None, Work.SNAPSHOT)
+    assert healed.gap is not None
+    change_items(lost.source, base=900)
+    load(lost)
+    lost.assert_identical(TABLE, COLUMNS)
+    lost.assert_each_change_once(TABLE)
+
+
+@ARROW
+def test_two_syncs_find_one_loss(
+    lost: Project, after_the_poll: Callable[[Callable[[], object]], None]
+) -> None:
+    """The slower one sees that it is healed, and sends no person to heal it again."""
+    policy(lost, "resnapshot")
+    after_the_poll(lambda: load(lost))
+    assert sync(lost.database()).failed == ()
+    assert Counter(events(lost))[Event.RESNAPSHOT] == 1
+    change_items(lost.source, base=900)
+    load(lost)
+    lost.assert_identical(TABLE, COLUMNS)
+
+
+@ARROW
+def test_an_instance_recreated_between_the_poll_and_the_read(
+    items: Project, after_the_poll: Callable[[Callable[[], object]], None]
+) -> None:
+    """B012: its change table is empty, and that is no proof that there was nothing."""
+    load(items)
+    change_items(items.source)
+    before = items.database().lake.control.read()[f"bronze/{TABLE}"].end_lsn
+
+    def recreate() -> None:
+        items.source.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'items', N'all'")
+        items.source.enable("items")
+
+    after_the_poll(recreate)
+    (failed,) = sync(items.database()).failed
+    assert isinstance(failed.error, DataLossError)
+    assert items.database().lake.control.read()[f"bronze/{TABLE}"].end_lsn == before
+
+
+@ARROW
+@pytest.mark.sandbox
+def test_a_resnapshot_that_cannot_be_read_keeps_no_table_from_its_changes(items: Project) -> None:
+    load(items)
+    change_items(items.source)
+    fault = "EXEC sandbox.fault @kind = N'error', @table = N'dbo.items', @times = 50"
+    items.source.execute(f"{fault}, @number = 50000, @text = N'no'")
+    assert sync(items.database(), resnapshot=True).failed != ()
+    outcome = run_sync(items).outcomes[TABLE]
+    assert (outcome.work, outcome.rows) == (Work.CHANGES, 13)
+    assert "could not be read" in outcome.warnings[0]
+    items.source.execute("EXEC sandbox.clear_faults")
+    assert run_sync(items).outcomes[TABLE].work is Work.SNAPSHOT
+    change_items(items.source, base=900)
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+    items.assert_each_change_once(TABLE)
+
+
 def test_the_interval_counts_from_the_last_one() -> None:
     now = utc_now()
     assert may_resnapshot(now - timedelta(days=8), now, 7)

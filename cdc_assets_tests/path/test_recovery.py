@@ -27,22 +27,6 @@ def engine_name() -> str:
     return "arrow"
 
 
-@pytest.fixture
-def after_the_poll(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """Stage something between a sync's poll and its work, once."""
-    work = advance_module._work
-
-    def stage(happening: Callable[[], object]) -> None:
-        def staged(*arguments: Any) -> Any:
-            monkeypatch.setattr(advance_module, "_work", work)
-            happening()
-            return work(*arguments)
-
-        monkeypatch.setattr(advance_module, "_work", staged)
-
-    return stage
-
-
 def test_cleanup_between_the_poll_and_the_read_is_a_loss(
     items: Project, after_the_poll: Callable[[Callable[[], object]], None]
 ) -> None:
