@@ -23,6 +23,7 @@ from cdc_assets.errors import (
     SourceBusyError,
     SourceQueryError,
     SourceUnavailableError,
+    UnsupportedColumnError,
 )
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.connection_string import odbc_pairs
@@ -37,6 +38,8 @@ CONNECTIONS_MAX = 16
 ROWS_PER_BATCH_MAX = 65_535
 BYTES_PER_BATCH_MAX = 8 << 20
 """Fetch buffer of one reader; arrow-odbc holds two of them while it fetches concurrently."""
+ROW_BYTES_MAX = 1 << 30
+"""The most that one row's buffer may take, where (max) columns hold large values."""
 LARGE_VALUE_BYTES_START = 8 << 10
 """First buffer for one value of a (max) column; see `MAX_VALUE_BYTES` for the last."""
 
@@ -121,9 +124,15 @@ class Connection:
                 if needed is None:
                     raise
                 row_bytes = int(needed.group(1))
-                yield from self._batches(
-                    text, parameters, large_value_bytes, concurrently, row_bytes
-                )
+                if row_bytes > ROW_BYTES_MAX:
+                    raise UnsupportedColumnError(
+                        f"one row would need a buffer of {row_bytes:,} bytes",
+                        where=self.source.name,
+                        hint="Its (max) columns hold large values: leave some of them out under"
+                        " `columns`, or lower `max_value_bytes`.",
+                    ) from None
+                # One buffer at a time: fetching ahead would take as much again.
+                yield from self._batches(text, parameters, large_value_bytes, False, row_bytes)
         except arrow_odbc.Error as error:
             raise translate(error, self.source) from None
 

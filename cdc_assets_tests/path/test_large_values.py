@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc_assets.errors import UnsupportedColumnError
+from cdc_assets.sqlserver import connection
 from cdc_assets_tests.path.helpers import load, run_sync
 from cdc_assets_tests.source import Project, Source
 
@@ -96,3 +97,20 @@ def test_the_row_before_an_update_lacks_what_did_not_change(
     assert tuple(before.values()) == (3, "x", None, None)
     assert tuple(after.values()) == (4, "new", "é" * 10, b"y" * 10)
     project.assert_identical("dbo_large", ("id", "small", "n ü", "b"))
+
+
+@ARROW
+def test_a_row_of_many_large_values_has_a_limit_of_its_own(
+    project: Project, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(source)
+    insert(source, 1, 6_000_000)
+    project.tables = {"dbo_large": None}
+    source.captured()
+    monkeypatch.setattr(connection, "ROW_BYTES_MAX", 10_000_000)
+    with pytest.raises(UnsupportedColumnError, match="one row would need a buffer of"):
+        run_sync(project)
+    monkeypatch.undo()
+    run_sync(project)
+    (row,) = project.bronze("dbo_large", ("b",))
+    assert len(row["b"]) == 6_000_000
