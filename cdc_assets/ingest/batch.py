@@ -71,9 +71,12 @@ def append_batch(
     chain: Sequence[Reader],
     position: Offset,
     bronze: DeltaTable,
+    recorded: int,
 ) -> tuple[ChangeCommit | None, AppendResult]:
     """Plan and append one batch; None where there is nothing after the position.
 
+    `recorded` is the newest batch that the facts knew *before* bronze was looked at: asked for
+    later, another sync's batch would give this one an id of its own, and the rows come twice.
     The schema is looked at before any row is read: `SchemaChangedError`.
     """
     end = readable_end(poll, position)
@@ -96,7 +99,6 @@ def append_batch(
         pieces = [p for part in parts if part.rows for p in _split(connection, part, database)]
         end, floors = _times(connection, poll, position, end, pieces)
     # After a reset, bronze may be a new table: ids go on after those that the facts know.
-    recorded = database.lake.facts.version_of(table.facts_app) or 0
     batch_id = max(bronze.transaction_version(table.changes_app) or 0, recorded) + 1
     commit = ChangeCommit(
         table.changes_app, batch_id, table.bronze, position, end, counts, str(choice), told

@@ -62,7 +62,7 @@ def read_changes(
             )
         _check_history(database, table, instance, poll, position)
         check_continues(position, chain, poll, where=str(table))
-        commit, result = append_batch(database, known, poll, chain, position, bronze)
+        commit, result = append_batch(database, known, poll, chain, position, bronze, recorded)
         faults.reach(FaultPoint.BRONZE_APPENDED)
         bronze.update_incremental()
         if commit is None or _newest(bronze, table) == commit:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cdc_assets.ingest import batch as batch_module
 from cdc_assets.ingest.sync import sync
 from cdc_assets.silver import apply as apply_module
 from cdc_assets.silver.apply import apply_changes
@@ -42,6 +43,26 @@ def test_later_syncs_at_once_append_each_change_once(items: Project) -> None:
     items.assert_each_change_once(TABLE)
     facts = [row for row in items.database().lake.facts.batches(f"bronze/{TABLE}") if row.rows]
     assert sorted(row.batch_id or 0 for row in facts) == list(range(1, len(facts) + 1))
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+
+
+def test_a_sync_that_was_overtaken_while_it_planned_reads_nothing_twice(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other's batch, facts and all, stands between its look at bronze and its commit."""
+    load(items)
+    change_items(items.source)
+    counted = batch_module._counted
+
+    def another_sync_first(*arguments: Any) -> Any:
+        monkeypatch.setattr(batch_module, "_counted", counted)
+        run_sync(items)
+        return counted(*arguments)
+
+    monkeypatch.setattr(batch_module, "_counted", another_sync_first)
+    assert run_sync(items).outcomes[TABLE].error is None
+    items.assert_each_change_once(TABLE)
     load(items)
     items.assert_identical(TABLE, COLUMNS)
 
