@@ -1,4 +1,4 @@
-"""`mssql_cdc` and `mssql_cdc_snapshot`: planned ranges read in Spark tasks as Arrow batches.
+"""Spark data sources of the engine: planned ranges read in Spark tasks as Arrow batches.
 
 A data source is registered for one piece of work, in that work's own session. What it reads, and
 the connection, stand in the class, which Spark pickles: no option carries them, so that no plan,
@@ -24,8 +24,9 @@ from cdc_assets.planning.plans import ReadRange
 from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, SourceConnection
 from cdc_assets.sqlserver.read import read_range
 
-CHANGES_FORMAT = "mssql_cdc"
-SNAPSHOT_FORMAT = "mssql_cdc_snapshot"
+# Names of the engine's own: a session that is not ours alone may know `mssql_cdc` already.
+CHANGES_FORMAT = "mssql_cdc_planned_changes"
+SNAPSHOT_FORMAT = "mssql_cdc_planned_snapshot"
 
 RangeReader = Callable[[ReadRange, Callable[[int | None], None]], Iterator[pa.RecordBatch]]
 """Gives a range's batches, and tells how many milliseconds the server waited for them."""
