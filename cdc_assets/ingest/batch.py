@@ -15,7 +15,6 @@ from cdc_assets.errors import DataLossError
 from cdc_assets.ingest.clock import latest_commit_ts
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.schema import FittedColumns, check_policy, ddl_changes, fitted_columns
-from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lake.tables import beyond_arrow, check_names
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
@@ -29,6 +28,20 @@ from cdc_assets.planning.records import ChangeCommit, ChangeCounts
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.connection import Connection
 from cdc_assets.sqlserver.read import check_guard
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a batch begins: the table's position, and how far its own change commits reach.
+
+    `recorded` is the newest batch that the facts knew *before* bronze was looked at: asked for
+    later, another sync's batch would give this one an id of its own, and the rows come twice.
+    """
+
+    bronze: DeltaTable
+    position: Offset
+    written: Offset | None
+    recorded: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +82,13 @@ def append_batch(
     known: Known,
     poll: Poll,
     chain: Sequence[Reader],
-    position: Offset,
-    bronze: DeltaTable,
-    recorded: int,
+    head: Head,
 ) -> tuple[ChangeCommit | None, AppendResult]:
     """Plan and append one batch; None where there is nothing after the position.
 
-    `recorded` is the newest batch that the facts knew *before* bronze was looked at: asked for
-    later, another sync's batch would give this one an id of its own, and the rows come twice.
     The schema is looked at before any row is read: `SchemaChangedError`.
     """
+    bronze, position = head.bronze, head.position
     end = readable_end(poll, position)
     nothing = (None, AppendResult(committed=False))
     if position.lsn >= end.lsn:
@@ -89,7 +99,7 @@ def append_batch(
         counts = _counted([row for part in parts for row in part.counted], poll, position)
         if counts is None:
             return nothing
-        since = known.snapshots.position([changes_end(bronze, table.changes_app)]) or position
+        since = known.snapshots.position([head.written]) or position
         told = ddl_changes(connection, chain, poll, since.lsn.next(), end.lsn)
         check_policy(database, table, told)
         read = [part.instance for part in parts if part.rows]
@@ -99,7 +109,7 @@ def append_batch(
         pieces = [p for part in parts if part.rows for p in _split(connection, part, database)]
         end, floors = _times(connection, poll, position, end, pieces)
     # After a reset, bronze may be a new table: ids go on after those that the facts know.
-    batch_id = max(bronze.transaction_version(table.changes_app) or 0, recorded) + 1
+    batch_id = max(bronze.transaction_version(table.changes_app) or 0, head.recorded) + 1
     commit = ChangeCommit(
         table.changes_app, batch_id, table.bronze, position, end, counts, str(choice), told
     )

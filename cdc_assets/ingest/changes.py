@@ -11,7 +11,7 @@ from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CommitConflictError, TableReplacedError
 from cdc_assets.faults import FaultPoint
-from cdc_assets.ingest.batch import append_batch
+from cdc_assets.ingest.batch import Head, append_batch
 from cdc_assets.ingest.instances import follow
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import TableOutcome, Work
@@ -53,16 +53,13 @@ def read_changes(
     _check_recorded(bronze, table, known.snapshots, recorded)
     chain = known.chain(instance, poll)
     for _ in range(REPLANS_MAX):
-        position = known.snapshots.position(
-            [control.end if control else None, changes_end(bronze, table.changes_app)]
-        )
-        if position is None:
-            raise TableReplacedError(
-                "its position is unknown", where=str(table), hint=anew(str(table))
-            )
+        written = changes_end(bronze, table.changes_app)
+        position = known.position_after(written)
         _check_history(database, table, instance, poll, position)
         check_continues(position, chain, poll, where=str(table))
-        commit, result = append_batch(database, known, poll, chain, position, bronze, recorded)
+        commit, result = append_batch(
+            database, known, poll, chain, Head(bronze, position, written, recorded)
+        )
         faults.reach(FaultPoint.BRONZE_APPENDED)
         bronze.update_incremental()
         if commit is None or _newest(bronze, table) == commit:

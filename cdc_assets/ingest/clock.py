@@ -12,7 +12,7 @@ from cdc_assets.planning.clocks import ClockRow, ServerClock, offset_steps
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.sqlserver import clock_queries as queries
 from cdc_assets.sqlserver.connection import Connection
-from cdc_assets.sqlserver.queries import INSTANCES_PER_POLL_MAX, first_commits
+from cdc_assets.sqlserver.queries import first_commits, per_statement
 
 
 def read_utc_now(connection: Connection) -> datetime:
@@ -74,9 +74,7 @@ def first_commit_times(
 ) -> dict[Lsn, datetime]:
     """The time, in UTC, of the first commit that the log maps at or above each LSN, if any."""
     found = {}
-    wanted = sorted(lsns)
-    for start in range(0, len(wanted), INSTANCES_PER_POLL_MAX):
-        some = wanted[start : start + INSTANCES_PER_POLL_MAX]
+    for some in per_statement(sorted(lsns)):
         parameters = [str(lsn) for lsn in some for _ in range(2)]
         for row in connection.rows(first_commits(len(some)), parameters):
             lsn = Lsn.parse(row["lsn"])

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, TableReplacedError
 from cdc_assets.ingest.snapshot import PreparedSnapshot
 from cdc_assets.names import TableName
 from cdc_assets.planning.instances import Reader, readers, resolve
 from cdc_assets.planning.losses import Gap
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
+from cdc_assets.planning.positions import anew
 from cdc_assets.planning.records import ControlRow, Identity
 from cdc_assets.planning.snapshots import Snapshots
 
@@ -42,6 +43,17 @@ class Known:
     def identity(self) -> Identity | None:
         """The capture instance last read."""
         return self.snapshots.identity(self.control)
+
+    def position_after(self, written: Offset | None) -> Offset:
+        """How far the table was read, where its own change commits reach `written`.
+
+        Raises `TableReplacedError` where nothing tells.
+        """
+        found = self.snapshots.position([self.control.end if self.control else None, written])
+        if found is None:
+            where = str(self.name)
+            raise TableReplacedError("its position is unknown", where=where, hint=anew(where))
+        return found
 
     def current(self, instances: Mapping[str, CaptureInstance], wanted: str) -> CaptureInstance:
         """The instance to go on with; raises `CaptureInstanceUnknownError`."""

@@ -18,7 +18,6 @@ from cdc_assets.errors import (
     CommitConflictError,
     DataLossError,
     SettingsError,
-    TableReplacedError,
 )
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.changes import existing_bronze, read_changes
@@ -34,7 +33,7 @@ from cdc_assets.planning.instances import recorded_by_target, siblings
 from cdc_assets.planning.losses import may_resnapshot, open_gaps, resnapshots_by_target
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
-from cdc_assets.planning.positions import anew, check_continues, newest_lsn
+from cdc_assets.planning.positions import check_continues, newest_lsn
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.settings.model import DataLossPolicy
@@ -95,15 +94,8 @@ def _refreshed(database: Database, known: Known) -> Known:
 
 
 def _position(database: Database, known: Known) -> Offset:
-    """How far the table was read, by control, bronze and its snapshots."""
-    table, control = known.name, known.control
-    bronze = existing_bronze(database, table, control)
-    found = known.snapshots.position(
-        [control.end if control else None, changes_end(bronze, table.changes_app)]
-    )
-    if found is None:
-        raise TableReplacedError("its position is unknown", where=str(table), hint=anew(str(table)))
-    return found
+    bronze = existing_bronze(database, known.name, known.control)
+    return known.position_after(changes_end(bronze, known.name.changes_app))
 
 
 def acknowledge(database: Database, key: str) -> FactsRow:

@@ -7,8 +7,8 @@ purged range reads as empty, so the loss test needs the watermark as it is *afte
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from cdc_assets.errors import CdcError, PermissionMissingError, SourceQueryError
 from cdc_assets.ingest.clock import read_clock
@@ -18,8 +18,6 @@ from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import capture_instances
 from cdc_assets.sqlserver.connection import Connection
-
-T = TypeVar("T")
 
 
 def poll_database(
@@ -74,7 +72,7 @@ def _has_rows(
     """
     behind = [(name, lsn) for name, lsn in positions.items() if lsn < newest]
     found = dict.fromkeys(positions, False)
-    for some in _statements(behind):
+    for some in queries.per_statement(behind):
         try:
             found.update(_ask_for_rows(connection, some, newest))
         except (PermissionMissingError, SourceQueryError):
@@ -99,7 +97,7 @@ def _ask_for_rows(
 def _unmapped(connection: Connection, observed: Collection[Lsn]) -> frozenset[Lsn]:
     """The LSNs that the log lacks, where it holds an older one: else cleanup has passed them."""
     found = set()
-    for some in _statements(sorted(observed)):
+    for some in queries.per_statement(sorted(observed)):
         parameters = [str(lsn) for lsn in some for _ in range(3)]
         for row in connection.rows(queries.are_mapped(len(some)), parameters):
             if row["has_older"] and not row["is_mapped"]:
@@ -109,7 +107,7 @@ def _unmapped(connection: Connection, observed: Collection[Lsn]) -> frozenset[Ls
 
 def _watermarks(connection: Connection, instances: Iterable[str]) -> dict[str, Lsn | None]:
     found: dict[str, Lsn | None] = {}
-    for some in _statements(sorted(instances)):
+    for some in queries.per_statement(sorted(instances)):
         parameters = [p for name in some for p in (name, name)]
         rows = connection.rows(queries.watermarks(len(some)), parameters)
         found.update(_by_instance(rows, "min_lsn", Lsn.parse_optional))
@@ -118,9 +116,3 @@ def _watermarks(connection: Connection, instances: Iterable[str]) -> dict[str, L
 
 def _by_instance(rows: list[dict[str, Any]], column: str, read: Any) -> dict[str, Any]:
     return {row["instance"]: read(row[column]) for row in rows}
-
-
-def _statements(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The items, as many at a time as one statement may name."""
-    step = queries.INSTANCES_PER_POLL_MAX
-    return (items[i : i + step] for i in range(0, len(items), step))

@@ -96,7 +96,7 @@ def prepare_snapshot(
         declared = bronze_columns(columns.declared)
         bronze = database.lake.renew_bronze(table, declared, snapshots.discarded)
         check_names(bronze, declared, where=str(table))
-        database.choose(table.key, beyond_arrow(bronze, declared))
+        choice = database.choose(table.key, beyond_arrow(bronze, declared))
         snapshot = _usable_open(bronze, table, instance, poll, snapshots)
         if snapshot is not None and snapshot.lost_from is None and lost_from is not None:
             snapshot = None  # It was opened before the gap that has to be closed.
@@ -104,9 +104,7 @@ def prepare_snapshot(
         if snapshot is None:
             snapshot = _planned(connection, table, instance, poll, snapshots, lost_from)
             snapshot = replace(snapshot, keys=columns.renamed(snapshot.keys))
-            entry = _open_entry(
-                table, instance, poll, snapshots, snapshot, str(database.choose(table.key))
-            )
+            entry = _open_entry(table, instance, poll, snapshots, snapshot, str(choice))
     return PreparedSnapshot(
         table, instance, columns, bronze, snapshot, snapshots.newest, open_entry=entry
     )

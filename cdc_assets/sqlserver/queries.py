@@ -6,10 +6,13 @@ else is ever put into a text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import NAME_LENGTH_MAX
+
+T = TypeVar("T")
 
 MAX_LSN = "SELECT CONVERT(varchar(22), sys.fn_cdc_get_max_lsn(), 1) AS max_lsn"
 
@@ -17,8 +20,6 @@ GUARD = (
     "SELECT CONVERT(varchar(22), sys.fn_cdc_get_min_lsn(?), 1) AS min_lsn,"
     " OBJECT_ID(?) AS object_id"
 )
-
-MIN_LSN = "SELECT CONVERT(varchar(22), sys.fn_cdc_get_min_lsn(?), 1) AS min_lsn"
 
 # An EXEC cannot be joined or converted, so its rows go through a table variable.
 CAPTURE_INSTANCES = (
@@ -51,6 +52,12 @@ PARAMETERS_MAX = 2_000
 
 INSTANCES_PER_POLL_MAX = 500
 """Instances named in one statement; each takes three parameters."""
+
+
+def per_statement(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The items, as many at a time as one statement may name."""
+    step = INSTANCES_PER_POLL_MAX
+    return (items[i : i + step] for i in range(0, len(items), step))
 
 
 def quoted(name: str) -> str:

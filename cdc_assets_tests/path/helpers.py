@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cdc_assets.ingest.outcome import TableOutcome
+from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.sync import SyncReport, sync
 from cdc_assets.silver.apply import ApplyOutcome, apply_changes
 from cdc_assets_tests.source import Project, Source
@@ -63,3 +66,10 @@ def run_sync(project: Project) -> SyncReport:
         assert outcome.error is not None
         raise outcome.error
     return report
+
+
+def sync_unrecorded(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync that crashes between its bronze commits and the record of them."""
+    with monkeypatch.context() as crash:
+        crash.setattr(Recorder, "record", lambda *_: None)
+        sync(project.database())

@@ -7,10 +7,8 @@ import pytest
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import FACTS, Event
 from cdc_assets.ingest.losses import acknowledge
-from cdc_assets.ingest.recording import Recorder
-from cdc_assets.ingest.sync import sync
 from cdc_assets.planning.records import FactsRow
-from cdc_assets_tests.path.helpers import change_items, clean_up, run_sync
+from cdc_assets_tests.path.helpers import change_items, clean_up, run_sync, sync_unrecorded
 from cdc_assets_tests.source import Project
 
 TABLE = "dbo_items"
@@ -141,9 +139,7 @@ def test_what_another_run_read_is_not_measured_by_this_one(
 ) -> None:
     run_sync(items)
     change_items(items.source)
-    with monkeypatch.context() as crash:
-        crash.setattr(Recorder, "record", lambda *_: None)
-        sync(items.database())
+    sync_unrecorded(items, monkeypatch)
     change_items(items.source, base=500)
     run_sync(items)
     healed, own = items.database().lake.facts.batches(f"bronze/{TABLE}")

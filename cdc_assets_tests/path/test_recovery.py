@@ -10,10 +10,16 @@ import pytest
 from cdc_assets.errors import DataLossError, TableReplacedError, UnexpectedError
 from cdc_assets.ingest import advance as advance_module
 from cdc_assets.ingest.outcome import Work
-from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.sync import sync
 from cdc_assets.silver.apply import apply_changes
-from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
+from cdc_assets_tests.path.helpers import (
+    COLUMNS,
+    change_items,
+    clean_up,
+    load,
+    run_sync,
+    sync_unrecorded,
+)
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
@@ -75,9 +81,7 @@ def test_facts_of_a_crashed_batch_are_written_once_with_the_next(
     """Two batches in one facts commit are one transaction at the later version."""
     load(items)
     change_items(items.source)
-    with monkeypatch.context() as crash:
-        crash.setattr(Recorder, "record", lambda *_: None)
-        sync(items.database())
+    sync_unrecorded(items, monkeypatch)
     for base in (300, 500, 700):
         change_items(items.source, base)
         run_sync(items)
@@ -92,9 +96,7 @@ def test_cleanup_after_a_crash_is_no_loss_when_bronze_has_the_rows(
 ) -> None:
     load(items)
     change_items(items.source)
-    with monkeypatch.context() as crash:
-        crash.setattr(Recorder, "record", lambda *_: None)
-        sync(items.database())
+    sync_unrecorded(items, monkeypatch)
     clean_up(items.source)
     run_sync(items)
     load(items)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from functools import cached_property, lru_cache
+from typing import TypeVar
 
 from cdc_assets.sandbox.language import errors, nodes
 from cdc_assets.sandbox.language import statements as s
 from cdc_assets.sandbox.language import tokens as t
 from cdc_assets.sandbox.language.changes import ChangeParser
+
+N = TypeVar("N")
 
 _BATCH_CACHE = 512
 _REFUSED = {
@@ -27,31 +31,28 @@ def parse_batch(text: str) -> tuple[s.Statement, ...]:
 @lru_cache(maxsize=_BATCH_CACHE)
 def parse_expression(text: str) -> nodes.Node:
     """One expression, as a default or a computed column has it."""
-    parser = StatementParser(text)
-    node = parser.expression()
-    if parser.token.kind != t.END:
-        parser.fail()
-    return node
+    return _whole(text, StatementParser.expression)
 
 
 @lru_cache(maxsize=_BATCH_CACHE)
 def parse_query(text: str) -> nodes.Query:
     """One query expression, as a view has it."""
-    parser = StatementParser(text)
-    query = parser.query()
-    if parser.token.kind != t.END:
-        parser.fail()
-    return query
+    return _whole(text, StatementParser.query)
 
 
 @lru_cache(maxsize=_BATCH_CACHE)
 def parse_condition(text: str) -> nodes.Node:
     """One search condition, as a CHECK constraint has it."""
+    return _whole(text, StatementParser.condition)
+
+
+def _whole(text: str, read: Callable[[StatementParser], N]) -> N:
+    """What a rule reads, where it reads the whole text."""
     parser = StatementParser(text)
-    node = parser.condition()
+    found = read(parser)
     if parser.token.kind != t.END:
         parser.fail()
-    return node
+    return found
 
 
 class StatementParser(ChangeParser):

@@ -75,7 +75,8 @@ class Shop:
         )
 
     def watermark(self) -> Lsn:
-        row = self.connection.rows(queries.MIN_LSN, [self.instance.name])[0]
+        asked = [self.instance.name, queries.change_table(self.instance.name)]
+        row = self.connection.rows(queries.GUARD, asked)[0]
         return Lsn.parse(row["min_lsn"])
 
     def newest(self) -> Lsn:

@@ -72,6 +72,15 @@ def test_every_kind_of_entry_is_read_back() -> None:
     assert set(entries.OWNED) == owned - {entries.Login}  # a login's is where it begins
 
 
+def killed_in(empty_shop: Path, tmp_path: Path, script: str) -> Path:
+    """The state that a process leaves which kills itself at the end of a script."""
+    state = tmp_path / "state"
+    subprocess.run(["cp", "-r", str(empty_shop), str(state)], check=True)
+    killed = subprocess.run([sys.executable, "-c", script, str(state)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    return state
+
+
 def test_a_kill_gives_no_identity_value_twice(empty_shop: Path, tmp_path: Path) -> None:
     """SQL Server's cache: after a kill values are missing, up to a thousand of an int's."""
     script = (
@@ -83,11 +92,7 @@ def test_a_kill_gives_no_identity_value_twice(empty_shop: Path, tmp_path: Path) 
         "db.run('BEGIN TRAN; INSERT back VALUES (1), (2)')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    state = tmp_path / "state"
-    subprocess.run(["cp", "-r", str(empty_shop), str(state)], check=True)
-    killed = subprocess.run([sys.executable, "-c", script, str(state)], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    server = Server(state)
+    server = Server(killed_in(empty_shop, tmp_path, script))
     try:
         for expected in ((1003, -101), (1004, -102)):
             db = server.client()
@@ -109,11 +114,7 @@ def test_a_kill_loses_nothing_committed(empty_shop: Path, tmp_path: Path) -> Non
         "db.run('BEGIN TRAN; INSERT t (v) VALUES (N\\'open\\')')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    state = tmp_path / "state"
-    subprocess.run(["cp", "-r", str(empty_shop), str(state)], check=True)
-    killed = subprocess.run([sys.executable, "-c", script, str(state)], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    server = Server(state)
+    server = Server(killed_in(empty_shop, tmp_path, script))
     try:
         db = server.client()
         assert db.rows("SELECT * FROM t") == [(1, "a"), (2, "b")]
