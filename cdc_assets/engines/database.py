@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc_assets.engines.arrow import ArrowEngine
+from cdc_assets.engines.choice import choose
 from cdc_assets.engines.spark.installed import require_pyspark
-from cdc_assets.errors import UnsupportedColumnError
 from cdc_assets.lake.lake import Lake
 from cdc_assets.names import DatabaseName, TableName
 from cdc_assets.planning.plans import EngineChoice
@@ -55,25 +55,9 @@ class Database:
         """The names of one of its tables."""
         return self.name.table(key)
 
-    def choose(self, table: str, beyond_arrow: str = "") -> EngineChoice:
-        """Which engine works on a table, and why.
-
-        `beyond_arrow` says what of the work only Spark can do. Raises `UnsupportedColumnError`
-        where the settings want it from arrow, and `ExtraMissingError` where Spark is not there.
-        """
-        wanted = self.settings.engine_of(table)
-        if beyond_arrow and wanted is EngineName.ARROW:
-            raise UnsupportedColumnError(
-                f"the arrow engine cannot {beyond_arrow}",
-                hint="Set `engine: spark` or `auto` for the table; or leave the column out: list"
-                " the other columns under `columns`.",
-            )
-        if wanted is EngineName.AUTO and beyond_arrow:
-            require_pyspark()
-            return EngineChoice(EngineName.SPARK, f"auto: arrow cannot {beyond_arrow}")
-        if wanted is EngineName.AUTO:
-            return EngineChoice(EngineName.ARROW, "auto: one machine")
-        return EngineChoice(wanted, "settings")
+    def choose(self, table: str, beyond_arrow: str = "", rows: int | None = None) -> EngineChoice:
+        """Which engine works on a table, and why; see `engines.choice.choose`."""
+        return choose(self.settings, table, beyond_arrow, rows)
 
     def engine(self, choice: EngineChoice) -> Engine:
         """The engine itself; Spark starts when a plan first needs it."""
@@ -89,4 +73,6 @@ class Database:
         require_pyspark()
         from cdc_assets.engines.spark.engine import SparkEngine  # noqa: PLC0415
 
-        return SparkEngine(self.source, self.settings.spark, self.settings.storage_options)
+        return SparkEngine(
+            self.source, self.settings.spark, self.settings.storage_options, self.settings.lake
+        )

@@ -105,7 +105,8 @@ def append_batch(
         read = [part.instance for part in parts if part.rows]
         columns = fitted_columns(database, table, connection, bronze, read)
         check_names(bronze, columns.declared, where=str(table))
-        choice = database.choose(table.key, beyond_arrow(bronze, columns.declared))
+        beyond = beyond_arrow(bronze, columns.declared)
+        choice = database.choose(table.key, beyond, counts.rows)
         pieces = [p for part in parts if part.rows for p in _split(connection, part, database)]
         end, floors = _times(connection, poll, position, end, pieces)
     # After a reset, bronze may be a new table: ids go on after those that the facts know.

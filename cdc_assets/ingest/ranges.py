@@ -17,6 +17,12 @@ Query = tuple[str, tuple[str, ...]]
 """A text and its parameters."""
 
 
+def table_rows(connection: Connection, instance: CaptureInstance) -> int:
+    """How many rows the source table has, by the server's metadata: near enough to plan with."""
+    name = queries.source_table(instance.schema, instance.table)
+    return int(connection.rows(queries.SPACE_USED, [name])[0]["rows"])
+
+
 def snapshot_ranges(
     connection: Connection,
     instance: CaptureInstance,
@@ -49,7 +55,7 @@ def snapshot_ranges(
     keys = [key for key in found if key is not None]
     if len(keys) != len(found):
         return whole
-    bounds = _bounds(connection, table, keys, count)
+    bounds = _bounds(connection, instance, keys, count)
     ranges = tuple(
         keysets.read_range(table, names, keys, low, high) for low, high in ranges_between(bounds)
     )
@@ -71,15 +77,15 @@ def _integer_range(
 
 
 def _bounds(
-    connection: Connection, table: tuple[str, str], keys: Sequence[KeyColumn], count: int
+    connection: Connection, instance: CaptureInstance, keys: Sequence[KeyColumn], count: int
 ) -> list[Key]:
     """The first key of each range but the first; fewer where the count of rows was too high.
 
     A count too low leaves the rest to the last range: every row is read once either way.
     """
-    space = connection.rows(queries.SPACE_USED, [queries.source_table(*table)])[0]
+    table = (instance.schema, instance.table)
     found: list[Key] = []
-    for rows in range_sizes(int(space["rows"]), count)[:-1]:
+    for rows in range_sizes(table_rows(connection, instance), count)[:-1]:
         text, values = keysets.next_bound(table, keys, found[-1] if found else None, rows)
         row = connection.rows(text, values)
         if not row:

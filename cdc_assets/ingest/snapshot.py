@@ -24,7 +24,7 @@ from cdc_assets.ingest.clock import commit_at_or_below, read_utc_now
 from cdc_assets.ingest.columns import columns_to_load, computed_left_out
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
-from cdc_assets.ingest.ranges import snapshot_ranges
+from cdc_assets.ingest.ranges import snapshot_ranges, table_rows
 from cdc_assets.lake.bronze import snapshot_rows
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import beyond_arrow, check_names, table_id
@@ -32,7 +32,7 @@ from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress
 from cdc_assets.planning.offsets import Offset
-from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, ReadRange
+from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, EngineChoice, ReadRange
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import snapshot_lsn
 from cdc_assets.planning.records import event_row
@@ -56,6 +56,7 @@ class PreparedSnapshot:
     instance: CaptureInstance
     columns: Captured
     bronze: DeltaTable
+    choice: EngineChoice
     snapshot: Snapshot
     before: Snapshot | None
     """The table's newest one before it."""
@@ -96,7 +97,7 @@ def prepare_snapshot(
         declared = bronze_columns(columns.declared)
         bronze = database.lake.renew_bronze(table, declared, snapshots.discarded)
         check_names(bronze, declared, where=str(table))
-        choice = database.choose(table.key, beyond_arrow(bronze, declared))
+        choice = _choice(database, connection, table, instance, beyond_arrow(bronze, declared))
         snapshot = _usable_open(bronze, table, instance, poll, snapshots)
         if snapshot is not None and snapshot.lost_from is None and lost_from is not None:
             snapshot = None  # It was opened before the gap that has to be closed.
@@ -106,7 +107,7 @@ def prepare_snapshot(
             snapshot = replace(snapshot, keys=columns.renamed(snapshot.keys))
             entry = _open_entry(table, instance, poll, snapshots, snapshot, str(choice))
     return PreparedSnapshot(
-        table, instance, columns, bronze, snapshot, snapshots.newest, open_entry=entry
+        table, instance, columns, bronze, choice, snapshot, snapshots.newest, open_entry=entry
     )
 
 
@@ -144,7 +145,7 @@ def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcom
     table, instance, snapshot = prepared.table, prepared.instance, prepared.snapshot
     bronze, columns = prepared.bronze, prepared.columns
     declared = bronze_columns(columns.declared)
-    choice = database.choose(table.key, beyond_arrow(bronze, declared))
+    choice = prepared.choice
     result = AppendResult(committed=False)
     if bronze.transaction_version(table.snapshot_app(snapshot.at.lsn)) is None:
         with database.connections.lend() as connection:
@@ -194,6 +195,20 @@ def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcom
         if snapshot.moves_position
         else None,
     )
+
+
+def _choice(
+    database: Database,
+    connection: Connection,
+    table: TableName,
+    instance: CaptureInstance,
+    beyond_arrow: str,
+) -> EngineChoice:
+    """The engine that reads the table; how many rows it has is asked where that may matter."""
+    rows = None
+    if database.settings.spark.is_cluster:
+        rows = table_rows(connection, instance)
+    return database.choose(table.key, beyond_arrow, rows)
 
 
 def _usable_open(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_assets.lake.tables import query
@@ -11,6 +12,7 @@ from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import ChangeCommit
 
 _HISTORY_STEP = 20
+_NEWEST = "max._start_lsn"
 
 
 def change_commits(table: DeltaTable, app_id: str, above: int | None) -> list[ChangeCommit]:
@@ -70,6 +72,17 @@ def head_above(table: DeltaTable, position: Lsn) -> Lsn | None:
         bronze=table,
     ).to_pylist()[0]
     return Lsn.parse_optional(row["lsn"])
+
+
+def rows_above(table: DeltaTable, position: Lsn) -> int:
+    """Rows of the files that reach above a position: what an apply reads at most."""
+    files = pa.table(table.get_add_actions(flatten=True)).select(["num_records", _NEWEST])
+    above = [
+        row["num_records"] or 0
+        for row in files.to_pylist()
+        if row[_NEWEST] is None or row[_NEWEST] > str(position)
+    ]
+    return sum(above)
 
 
 def newest_whole_snapshot(table: DeltaTable, above: Lsn | None) -> Lsn | None:

@@ -12,13 +12,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from cdc_assets.errors import SettingsError
+from cdc_assets.settings.lakes import scheme_of
 from cdc_assets.settings.model import DatabaseSettings, Settings, TableSettings
 
 SETTINGS_VARIABLE = "CDC_TABLES"
 SETTINGS_FILE = "tables.yaml"
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_URI = re.compile(r"^[a-z][a-z0-9+.-]*://")
 _FILE_PREFIX = "file:"
 
 Path_ = tuple[str, ...]
@@ -149,7 +149,7 @@ def _absolute(settings: Settings, folder: Path) -> Settings:
     """Every relative path made absolute from the folder of the file."""
 
     def path(value: str) -> str:
-        return value if _URI.match(value) else str((folder / value).resolve())
+        return value if scheme_of(value) else str((folder / value).resolve())
 
     def database(db: DatabaseSettings) -> DatabaseSettings:
         connection = db.connection

@@ -3,12 +3,13 @@
 import re
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from cdc_assets.contract import our_column
 from cdc_assets.names import NAME_LENGTH_MAX, ZONE_PATTERN, folded
+from cdc_assets.settings.lakes import LAKE_SCHEMES, scheme_of, wants_one_engine
 
 KEY_PATTERN = r"^[A-Za-z0-9_]{1,100}$"
 """Keys become paths, asset keys and transaction ids; all of those allow these letters."""
@@ -52,6 +53,16 @@ def _different(names: dict[str, str]) -> dict[str, str]:
     return names
 
 
+def _lake(value: str) -> str:
+    scheme = scheme_of(value)
+    if scheme and scheme not in LAKE_SCHEMES:
+        raise ValueError(f"{scheme}:// is no lake; a folder, or one of {', '.join(LAKE_SCHEMES)}")
+    if not value.strip():
+        raise ValueError("a lake is a folder or a URI")
+    return value
+
+
+LakeUri = Annotated[str, AfterValidator(_lake)]
 Zone = Annotated[str, Field(pattern=ZONE_PATTERN)]
 Owner = Annotated[str, AfterValidator(_owner)]
 Rename = Annotated[dict[str, Annotated[str, AfterValidator(_name)]], AfterValidator(_different)]
@@ -156,8 +167,16 @@ class SparkSettings(_Model):
     master: str = "local[*]"
     """Spark master of a session in the run's own process."""
 
-    conf: dict[str, str] = Field(default_factory=dict)
+    conf: dict[str, str] = Field(default_factory=dict, repr=False)
     """Spark configuration, added to what the engine sets."""
+
+    min_rows: int = Field(default=5_000_000, ge=1)
+    """Rows of one piece of work from which `engine: auto` takes Spark, where that is a cluster."""
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether Spark has more than this machine."""
+        return not self.master.startswith("local")
 
 
 class DatabaseSettings(_Model):
@@ -169,11 +188,11 @@ class DatabaseSettings(_Model):
     ca_file: str | None = None
     """Certificate authority that the server's certificate is verified with."""
 
-    lake: str = "./lake"
+    lake: LakeUri = "./lake"
     """Folder or URI of the lake."""
 
     storage_options: dict[str, str] = Field(default_factory=dict, repr=False)
-    """Credentials of the lake, as delta-rs names them."""
+    """Credentials of the lake, as delta-rs names them; Spark gets them as Hadoop's."""
 
     max_parallel_tables: int = Field(default=4, ge=1, le=64)
     """Tables read at the same time."""
@@ -216,6 +235,17 @@ class DatabaseSettings(_Model):
             tables = {k: {} if v is None else v for k, v in value["tables"].items()}
             return {**value, "tables": tables}
         return value
+
+    @model_validator(mode="after")
+    def _one_engine(self) -> Self:
+        if wants_one_engine(self.lake) and self.spark.is_cluster:
+            mixed = [key for key in self.tables if self.engine_of(key) is EngineName.AUTO]
+            if mixed:
+                raise ValueError(
+                    f"`engine: auto` of {mixed[0]} may change a table's engine, and on S3 a table"
+                    " is written by one alone: say `engine: arrow` or `engine: spark`"
+                )
+        return self
 
     def finality_of(self, table: str) -> FinalitySettings:
         """The table's finality, or the database's."""

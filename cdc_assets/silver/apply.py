@@ -24,7 +24,7 @@ from cdc_assets.contract import Column, captured_of_bronze, silver_columns
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError, SilverKeyError, expected
 from cdc_assets.faults import FaultPoint
-from cdc_assets.lake.bronze import head_above, newest_whole_snapshot
+from cdc_assets.lake.bronze import head_above, newest_whole_snapshot, rows_above
 from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
@@ -83,6 +83,7 @@ class _Range:
     """The bronze rows of this call and where silver stands after it."""
 
     rows: str
+    above: Lsn
     rebuild: bool
     applied: Lsn
     snapshot: Lsn
@@ -160,7 +161,10 @@ def _apply(
     silver = before.silver or database.lake.ensure_silver(table, columns)
     faults.reach(FaultPoint.SILVER_CREATED)
     check_names(silver, columns, where=str(table))
-    choice = database.choose(table.key, beyond_arrow(silver, columns))
+    rows = None
+    if database.settings.spark.is_cluster:
+        rows = rows_above(read.bronze, work.above)
+    choice = database.choose(table.key, beyond_arrow(silver, columns), rows)
     if work.empty:
         silver.update_incremental()
         same = (silver.transaction_version(table.apply_app) or 0) == before.version
@@ -252,6 +256,7 @@ def _range(read: _Read, silver_id: str | None) -> _Range | None:
         head = head_above(read.bronze, newest)
         return _Range(
             rows=rebuild_from(newest),
+            above=newest.previous(),
             rebuild=True,
             applied=head or newest,
             snapshot=newest,
@@ -260,6 +265,7 @@ def _range(read: _Read, silver_id: str | None) -> _Range | None:
     head = head_above(read.bronze, applied)
     return _Range(
         rows=changes_above(applied),
+        above=applied,
         rebuild=False,
         applied=head or applied,
         snapshot=known,

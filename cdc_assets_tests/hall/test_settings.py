@@ -40,6 +40,11 @@ BROKEN = [
     ("a list", "- 1\n", ["tables.yaml:1"]),
     ("unset variable", "databases:\n  s:\n    lake: ${CDC_NOT_SET}\n    tables: {t: }\n",
      ["tables.yaml:3", "CDC_NOT_SET", "databases.s.lake"]),
+    ("no lake", "databases:\n  s:\n    lake: ftp://a/b\n    tables: {t: }\n",
+     ["tables.yaml:3", "ftp://", "abfss"]),
+    ("two engines on S3",
+     "databases:\n  s:\n    lake: s3://a/b\n    spark: {master: spark://h:1}\n    tables: {t: }\n",
+     ["databases.s", "`engine: auto` of t", "`engine: arrow`"]),
     ("out of range", "databases:\n  s:\n    num_partitions: 0\n    tables: {t: }\n",
      ["tables.yaml:3", "num_partitions"]),
 ]  # fmt: skip

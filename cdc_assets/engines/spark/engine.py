@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
@@ -29,6 +28,7 @@ from cdc_assets.engines.spark.sources import (
     SourceReader,
     load,
 )
+from cdc_assets.engines.spark.storage import location
 from cdc_assets.errors import CommitConflictError
 from cdc_assets.lake.tables import APPEND_ATTEMPTS_MAX, StorageOptions
 from cdc_assets.planning.merging import key_bounds
@@ -47,17 +47,21 @@ _RANKING = "ranking"
 class SparkEngine:
     """See `engines.door.Engine`.
 
-    `options` are delta-rs's, for looking at the tables; Spark's own way into the lake is part
-    of its settings.
+    `options` are delta-rs's, for looking at the tables; Spark gets them as Hadoop's settings,
+    as a `lake` of its kind asks for them.
     """
 
     name = "spark"
 
     def __init__(
-        self, source: SourceConnection, settings: SparkSettings, options: StorageOptions
+        self,
+        source: SourceConnection,
+        settings: SparkSettings,
+        options: StorageOptions,
+        lake: str = "",
     ) -> None:
         self._source = source
-        self._config = SessionConfig.of(settings)
+        self._config = SessionConfig.of(settings, lake, options)
         self._options = dict(options)
 
     def append(self, plan: AppendPlan) -> AppendResult:
@@ -144,11 +148,6 @@ class SparkEngine:
             session.sql(merge_text(plan, target, _RANKING, bounds, evolve=evolve))
         finally:
             ranking.unpersist()
-
-
-def location(uri: str) -> str:
-    """A table's place as Spark must be told: the JVM may have another working directory."""
-    return uri if "://" in uri else str(Path(uri).absolute())
 
 
 def _write(rows: DataFrame, plan: AppendPlan) -> None:

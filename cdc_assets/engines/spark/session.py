@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -21,7 +21,9 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from cdc_assets.engines.spark.installed import delta_package, java_home
+from cdc_assets.engines.spark.storage import REDACTED, connector, hadoop_conf
 from cdc_assets.errors import CdcError, ExtraMissingError
+from cdc_assets.lake.tables import StorageOptions
 from cdc_assets.settings.model import SparkSettings
 
 _LOOPBACK = "127.0.0.1"
@@ -30,6 +32,7 @@ _LAST_WORDS_SECONDS = 2.0
 _REASON = re.compile(r"(?:Exception|Error): (.+)")
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _BYTES_PER_PARTITION = 64 << 20
+_HADOOP = "spark.hadoop."
 _WAVES_MAX = 32
 """Tasks per core at most: a table's bytes say little of how much of it a plan reads."""
 
@@ -39,6 +42,7 @@ _CONTEXT_CONF = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.redaction.regex": REDACTED,
     # What fails is raised; the log would say it again, over hundreds of lines.
     "spark.log.level": "FATAL",
 }
@@ -68,12 +72,25 @@ class SessionConfig:
     """What a session is started with; settings of the user's win over the engine's."""
 
     master: str = "local[*]"
-    conf: tuple[tuple[str, str], ...] = ()
+    conf: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Hadoop's settings for the lake."""
+    packages: tuple[str, ...] = ()
+    """Maven coordinates of what the lake needs beside Delta."""
 
     @classmethod
-    def of(cls, settings: SparkSettings) -> SessionConfig:
+    def of(
+        cls, settings: SparkSettings, lake: str = "", options: StorageOptions | None = None
+    ) -> SessionConfig:
         """The configuration that a database's settings ask for."""
-        return cls(settings.master, tuple(sorted(settings.conf.items())))
+        storage = hadoop_conf(lake, options or {})
+        needed = connector(lake)
+        return cls(
+            settings.master,
+            tuple(sorted(settings.conf.items())),
+            tuple(sorted(storage.items())),
+            (needed,) if needed else (),
+        )
 
     @property
     def is_local(self) -> bool:
@@ -92,6 +109,9 @@ def new_session(config: SessionConfig) -> SparkSession:
     # A context that somebody else started knows nothing of ours, so each session is told.
     for key, value in {**_SESSION_CONF, **dict(config.conf)}.items():
         if key in _SESSION_CONF or session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    for key, value in config.storage:
+        if f"{_HADOOP}{key}" not in dict(config.conf):
             session.conf.set(key, value)
     return session
 
@@ -112,7 +132,7 @@ def _root(config: SessionConfig) -> SparkSession:
     given = dict(config.conf)
     ours = {**_CONTEXT_CONF, **_SESSION_CONF, **(_LOCAL_CONF if config.is_local else {})}
     if not {"spark.jars.packages", "spark.jars"} & set(given):
-        ours["spark.jars.packages"] = delta_package()
+        ours["spark.jars.packages"] = ",".join((delta_package(), *config.packages))
     for key, value in {**ours, **given}.items():
         conf.set(key, value)
     if SparkContext._active_spark_context is None:
