@@ -60,9 +60,11 @@ def _same(sql: str, delta: str, *literals: tuple[str, Any]) -> TypeRow:
 _QUARTER = 2.2250738585072014e-308 / 4
 _QUARTER_REAL = 2.938735877055719e-39
 _LARGEST_REAL = 3.4028234663852886e38
+_SMALLEST, _SMALLEST_REAL = 5e-324, 1.401298464324817e-45
 
 NUMBERS = (
     _same("bit", "BOOLEAN", ("1", True), ("0", False), ("'TRUE'", True), ("2", True)),
+    # B102.
     _same("tinyint", "SMALLINT", ("0", 0), ("255", 255), ("127", 127), ("128", 128)),
     _same("smallint", "SMALLINT", ("-32768", -32768), ("32767", 32767), ("0", 0)),
     _same("int", "INT", ("-2147483648", -(2**31)), ("2147483647", 2**31 - 1), ("-1", -1)),
@@ -73,6 +75,7 @@ NUMBERS = (
         ("9223372036854775807", 2**63 - 1),
         ("9007199254740993", 2**53 + 1),
     ),
+    # B101: no NaN, but the ends, what lies below the smallest normal one, and the zero with a sign.
     _same(
         "real",
         "FLOAT",
@@ -80,7 +83,10 @@ NUMBERS = (
         ("-3.40282347e38", -_LARGEST_REAL),
         ("1.17549435e-38", 1.1754943508222875e-38),
         ("CAST(1.17549435e-38 AS real) / CAST(4 AS real)", _QUARTER_REAL),
+        ("CAST(1.17549435e-38 AS real) / CAST(8388608 AS real)", _SMALLEST_REAL),
+        ("-CAST(1.17549435e-38 AS real) / CAST(8388608 AS real)", -_SMALLEST_REAL),
         ("-1e0 * 0e0", -0.0),
+        ("0e0", 0.0),
         ("0.1", 0.10000000149011612),
     ),
     _same(
@@ -90,7 +96,9 @@ NUMBERS = (
         ("-1.7976931348623157e308", -1.7976931348623157e308),
         ("2.2250738585072014e-308", 2.2250738585072014e-308),
         ("2.2250738585072014e-308 / 4e0", _QUARTER),
+        ("2.2250738585072014e-308 / 4503599627370496e0", _SMALLEST),
         ("-1e0 * 0e0", -0.0),
+        ("0e0", 0.0),
         ("0.1e0", 0.1),
     ),
     _same("float(24)", "FLOAT", ("16777216", 16777216.0), ("1e-3", 0.0010000000474974513)),
@@ -98,6 +106,7 @@ NUMBERS = (
     *(_exact(p, s) for p, s in ((28, 5), (29, 29), (38, 0), (38, 19), (38, 38))),
     *(_exact(p, s, "numeric") for p, s in ((5, 2), (38, 10))),
     _same("decimal", "DECIMAL(18,0)", ("9" * 18, Decimal("9" * 18)), ("0.5", Decimal(1))),
+    # B099.
     _same(
         "money",
         "DECIMAL(19,4)",
@@ -122,11 +131,13 @@ NUMBERS = (
 
 _ENDS = ("0001-01-01 00:00:00", "9999-12-31 23:59:59.9999999", "1969-12-31 23:59:59.9999999")
 _LEAP = "2000-02-29 12:34:56.1234567"
+# B090: what nanoseconds since 1970 cannot hold, and what is just inside of it.
+_FAR = ("1677-09-21 00:00:00", "2262-04-12 00:00:00", "8900-12-31 23:59:59.9999999")
 
 
 def _datetime2(scale: int) -> TypeRow:
     """Both ends, the last step before 1970 and a leap day, written with just `scale` digits."""
-    kept = [_fraction(text, scale) for text in (*_ENDS, _LEAP)]
+    kept = [_fraction(text, scale) for text in (*_ENDS, _LEAP, *_FAR)]
     return _row(
         f"datetime2({scale})", "TIMESTAMP_NTZ", *((f"'{text}'", _micros(text)) for text in kept)
     )
@@ -150,6 +161,10 @@ def _offset(scale: int) -> TypeRow:
         ("9999-12-31 23:59:59.9999999", "+00:00"),
         ("2026-11-30 00:30:00.1234567", "+05:45"),
         ("2026-11-30 23:30:00.1234567", "-00:30"),
+        # B094: a server's own, and midnight at both ends of the zones.
+        ("2026-06-23 00:01:05.0900948", "-07:00"),
+        ("2026-06-23 00:00:00.0000000", "+14:00"),
+        ("2026-06-23 00:00:00.0000000", "-14:00"),
     ]
     cells = []
     for at, zone in local:
@@ -157,6 +172,23 @@ def _offset(scale: int) -> TypeRow:
         instant = datetime.fromisoformat(_fraction(at, min(scale, 6)) + zone).astimezone(UTC)
         cells.append((f"'{text}'", text, instant))
     return _row(f"datetimeoffset({scale})", "TIMESTAMP", *cells)
+
+
+def _fractions() -> TypeRow:
+    """B095: fewer digits than the column has; the server adds the zeros."""
+    cells = []
+    for fraction, zone in (
+        ("", "+00:00"),
+        (".2", "-00:30"),
+        (".276", "+05:45"),
+        (".276489", "+03:00"),
+        (".2764891", "-00:30"),
+    ):
+        at = f"2024-05-11 02:00:00{fraction}"
+        shown = f"2024-05-11 02:00:00.{fraction[1:].ljust(7, '0')} {zone}"
+        instant = datetime.fromisoformat(_fraction(at, 6) + zone).astimezone(UTC)
+        cells.append((f"'{at} {zone}'", shown, instant))
+    return _row("datetimeoffset", "TIMESTAMP", *cells)
 
 
 def _time(scale: int) -> TypeRow:
@@ -195,6 +227,12 @@ TIMES = (
         ("'2026-11-30T10:00:00.007'", datetime(2026, 11, 30, 10, 0, 0, 7000)),
         ("'2026-11-30T23:59:59.999'", datetime(2026, 12, 1)),
         ("'1899-12-31T23:59:59.993'", datetime(1899, 12, 31, 23, 59, 59, 993000)),
+        # B097: the server keeps 1/300 s and shows milliseconds.
+        ("'2014-09-12T11:15:07.263'", datetime(2014, 9, 12, 11, 15, 7, 263000)),
+        ("'2014-09-12T11:15:07.997'", datetime(2014, 9, 12, 11, 15, 7, 997000)),
+        ("'2014-09-12T11:15:07.005'", datetime(2014, 9, 12, 11, 15, 7, 7000)),
+        # B155: an hour that a clock may skip; no zone, so it stays as it is.
+        ("'2026-03-08T02:30:00'", datetime(2026, 3, 8, 2, 30)),
     ),
     _same(
         "smalldatetime",
@@ -203,16 +241,23 @@ TIMES = (
         ("'2079-06-06T23:59:00'", datetime(2079, 6, 6, 23, 59)),
         ("'2026-11-30T10:00:29.998'", datetime(2026, 11, 30, 10, 0)),
         ("'2026-11-30T10:00:30'", datetime(2026, 11, 30, 10, 1)),
+        # B098: the server rounds, not we.
+        ("'2018-07-13T14:23:45'", datetime(2018, 7, 13, 14, 24)),
+        ("'2018-07-13T23:59:30'", datetime(2018, 7, 14)),
     ),
     *(_datetime2(scale) for scale in range(8)),
     *(_offset(scale) for scale in range(8)),
+    _fractions(),
     *(_time(scale) for scale in range(8)),
 )
 
 # --- text --------------------------------------------------------------------------------------
 
 # What each code page has beyond ASCII; the last two of a text are its awkward ones.
+# B104: the first three texts of the case, then every code page.
 CODE_PAGES = (
+    ("SQL_Latin1_General_CP1_CI_AS", "£ € ž"),
+    ("SQL_Latin1_General_CP1251_CI_AS", "Привет"),
     ("Latin1_General_CI_AS", "Käse 5 € ÿ"),
     ("SQL_Latin1_General_CP1_CI_AI", "Œuvre ž“"),
     ("Greek_CI_AS", "Οδυσσεύς ΐ"),
@@ -221,6 +266,9 @@ CODE_PAGES = (
     ("Hebrew_CI_AS", "שלום ₪"),
     ("Arabic_CI_AS", "مرحبا گ"),
     ("Lithuanian_BIN2", "Ąžuolas šį"),
+    ("Polish_BIN2", "Zażółć gęślą"),
+    ("SQL_Latin1_General_CP437_CI_AS", "é£ß ▒"),
+    ("SQL_Latin1_General_CP850_CI_AS", "é£ß Ð"),
     ("Vietnamese_BIN2", "Đ ơ ư ₫"),
     ("Thai_BIN2", "สวัสดี"),
     ("Japanese_CI_AS", "日本 ｱア"),
@@ -242,6 +290,28 @@ def _texts(sql: str, *values: str, pad: int = 0, prefix: str = "N") -> TypeRow:
 _MANY = "REPLICATE(CAST({0} AS {1}), {2})"
 
 TEXTS = (
+    # B106: nothing is trimmed, padded or taken for NULL on the way.
+    _row("char(3)", "STRING", ("'c'", "c  "), ("''", "   "), ("'a' + CHAR(0)", "a\0 ")),
+    _row(
+        "varchar(9)",
+        "STRING",
+        ("'x  '", "x  "),
+        ("''", ""),
+        ("'a' + CHAR(0) + 'b'", "a\0b"),
+        ("CHAR(0)", "\0"),
+        ("CHAR(13) + CHAR(10) + CHAR(9)", "\r\n\t"),
+        ("CHAR(27) + CHAR(31) + CHAR(127)", "\x1b\x1f\x7f"),
+    ),
+    _row(
+        "nvarchar(9)",
+        "STRING",
+        ("N'a' + NCHAR(0) + N'b'", "a\0b"),
+        ("NCHAR(0)", "\0"),
+        ("N''", ""),
+        ("N'x  '", "x  "),
+        ("NCHAR(133) + NCHAR(8232)", "\x85\u2028"),
+    ),
+    _row("nchar(2)", "STRING", ("NCHAR(0)", "\0 "), ("N''", "  ")),
     _texts("char(6)", "", "ab", "a  ", "  a", "abcdef", "é€", pad=6),
     _texts("varchar(20)", "", " ", "trailing  ", "it's", "tab\tline\r\n", "\x01\x7f€"),
     _texts("varchar(8000)", "", "x" * 200),
@@ -269,6 +339,8 @@ TEXTS = (
         ("'00000000-0000-0000-0000-000000000000'", "00000000-0000-0000-0000-000000000000"),
         ("'ffffffff-ffff-ffff-ffff-ffffffffffff'", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF"),
         ("'01234567-89ab-cdef-0123-456789abcdef'", "01234567-89AB-CDEF-0123-456789ABCDEF"),
+        # B061.
+        ("'6F9619FF-8B86-D011-B42D-00C04FC964FF'", "6F9619FF-8B86-D011-B42D-00C04FC964FF"),
     ),
 )
 

@@ -131,7 +131,7 @@ def alter_column(
     kind = definition.type
     if kind.name in types.STRINGS:
         chosen = definition.collation or column.type.collation or default_collation
-        kind = replace(kind, collation=collation.checked(chosen))
+        kind = replace(kind, collation=collation.stored(chosen))
     nullable = definition.nullable is not False
     missing = work.connection.one(
         f"SELECT 1 FROM {table.physical} WHERE {column.physical} IS NULL LIMIT 1"

@@ -77,7 +77,7 @@ def _plain(
 ) -> e.Column:
     if kind.name in types.STRINGS:
         chosen = definition.collation or default_collation
-        kind = replace(kind, collation=collation.checked(chosen))
+        kind = replace(kind, collation=collation.stored(chosen))
     elif definition.collation is not None:
         raise SqlError(448, f"Invalid collation '{definition.collation}'.")
     if kind == types.UNKNOWN:

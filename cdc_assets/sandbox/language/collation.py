@@ -4,6 +4,8 @@ What the sandbox compares is what SQL Server compares: case, accents, kana, widt
 characters without weight, the word sort. A collation whose alphabet it does not know is refused
 where a column, a database or a COLLATE names it (Msg 40515; no such collation is Msg 448), and a
 single character whose weight it does not know where it is compared. BIN2 of every language works.
+SQL Server's own collations (`SQL_…`) have no BIN2: a column may have any of them, for its code
+page, and is refused where it is compared.
 """
 
 from __future__ import annotations
@@ -24,20 +26,34 @@ def checked(name: str) -> str:
 
     Raises Msg 448 for what is no collation, and refuses those whose order is not known here.
     """
-    found = collations.parse(name)
+    found = _found(name)
+    _check_ordered(found)
+    return found.name
+
+
+def stored(name: str) -> str:
+    """As `checked`, for a column: one of SQL Server's own is refused where it is compared."""
+    found = _found(name)
+    if not found.sort_id:
+        _check_ordered(found)
+    return found.name
+
+
+def _found(name: str | None) -> Collation:
+    found = collations.parse(name or DEFAULT_COLLATION)
     if found is None:
         raise SqlError(448, f"Invalid collation '{name}'.")
+    return found
+
+
+def _check_ordered(found: Collation) -> None:
     if not found.ordered:
         raise errors.unsupported(f"The order of the collation {found.name} (its BIN2 would be)")
-    return found.name
 
 
 def of(kind: SqlType) -> Collation:
     """The collation of a character type."""
-    found = collations.parse(kind.collation or DEFAULT_COLLATION)
-    if found is None:
-        raise SqlError(448, f"Invalid collation '{kind.collation}'.")
-    return found
+    return _found(kind.collation)
 
 
 def is_binary(kind: SqlType) -> bool:
@@ -56,6 +72,7 @@ def searches_any_case(kind: SqlType, what: str) -> bool:
     Raises where it would have to ignore more than that.
     """
     found = of(kind)
+    _check_ordered(found)
     if not found.accent or (found.family == "Turkish" and not found.case):
         raise errors.unsupported(f"{what} under the collation {found.name}")
     return not found.case
@@ -70,6 +87,7 @@ def equality_key(sql: str, kind: SqlType, *, plain: bool = False) -> str:
     """What two values must share to be equal: DuckDB text; `plain` where `is_plain` holds."""
     if kind.name in types.STRINGS:
         found = of(kind)
+        _check_ordered(found)
         if found.binary:
             return f"rtrim({sql}, ' ')"
         rules = _rules(kind, found)
@@ -89,6 +107,7 @@ def order_key(sql: str, kind: SqlType, *, plain: bool = False) -> str:
     """What orders two values: DuckDB text, consistent with `equality_key`."""
     if kind.name in types.STRINGS:
         found = of(kind)
+        _check_ordered(found)
         if found.binary:
             return _binary_key(sql, kind, found)
         rules = _rules(kind, found)

@@ -280,3 +280,24 @@ def test_every_listed_collation_compares(shared: Client) -> None:
     """None of them is accepted and then unknown to a part of the server."""
     for name in {c.family: c.name for c in collations.known()}.values():
         assert holds(shared, f"N'a ' = N'a' COLLATE {name} AND N'a' < N'b' COLLATE {name}"), name
+
+
+@pytest.mark.sandbox
+def test_a_collation_without_known_order_is_refused_where_it_is_compared(db: Client) -> None:
+    """One of SQL Server's own, in a column for its code page."""
+    kind = "varchar(9) COLLATE SQL_Latin1_General_CP1251_CI_AS"
+    db.run(f"CREATE TABLE kept (id int PRIMARY KEY, s {kind})")
+    db.run("INSERT INTO kept VALUES (1, N'Привет')")
+    assert db.value("SELECT DATALENGTH(s) FROM kept") == 6
+    for text in (
+        "SELECT 1 FROM kept WHERE s = N'x'",
+        "SELECT s FROM kept ORDER BY s",
+        "SELECT MAX(s) FROM kept",
+        "SELECT s FROM kept GROUP BY s",
+        "SELECT DISTINCT s FROM kept",
+        "SELECT 1 FROM kept WHERE s LIKE 'x%'",
+        "SELECT REPLACE(s, 'x', 'y') FROM kept",
+        "CREATE UNIQUE INDEX one ON kept (s) INSERT INTO kept VALUES (2, 'x')",
+    ):
+        assert db.error(text).number == 40515, text
+    db.run("DROP TABLE kept")
