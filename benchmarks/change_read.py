@@ -11,7 +11,8 @@ from benchmarks.source import Source, reading, running_source
 from cdc_assets.contract import Column, bronze_columns
 from cdc_assets.ingest.poll import poll_database
 from cdc_assets.planning.plans import Guard, ReadRange
-from cdc_assets.sqlserver import queries
+from cdc_assets.planning.ranges import Seek
+from cdc_assets.sqlserver import change_queries as queries
 from cdc_assets.sqlserver.catalog import capture_instances, captured_columns
 from cdc_assets.sqlserver.read import read_range
 
@@ -55,9 +56,10 @@ def _plan(source: Source, rows: int) -> tuple[ReadRange, tuple[Column, ...]]:
     if poll.max is None or instance.start_lsn is None:
         raise ValueError("the sandbox has captured nothing")
     names = [column.name for column in captured]
+    seek = Seek((), str(instance.start_lsn), str(poll.max.lsn), rows)
     planned = ReadRange(
-        text=queries.read_changes(INSTANCE, names),
-        parameters=queries.closed_range(instance.start_lsn, poll.max.lsn),
+        text=queries.read_changes(queries.ChangeTable(INSTANCE), names, [seek]),
+        parameters=queries.parameters([seek]),
         constants=(("_capture_instance", INSTANCE), ("_batch_id", "1")),
         utc_offsets=poll.clock.steps,
         guard=Guard(INSTANCE, instance.start_lsn, instance.start_lsn),

@@ -14,20 +14,19 @@ from cdc_assets.engines.database import Database
 from cdc_assets.errors import DataLossError
 from cdc_assets.ingest.clock import latest_commit_ts
 from cdc_assets.ingest.known import Known
+from cdc_assets.ingest.parts import Piece, batch_end, counted_parts, split
 from cdc_assets.ingest.schema import FittedColumns, check_policy, ddl_changes, fitted_columns
 from cdc_assets.lake.tables import beyond_arrow, check_names
 from cdc_assets.lsn import Lsn
-from cdc_assets.names import TableName
-from cdc_assets.planning.instances import Reader, segments
+from cdc_assets.planning.instances import Reader
 from cdc_assets.planning.offsets import Offset
-from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, Guard, ReadRange
-from cdc_assets.planning.polls import CaptureInstance, Poll
+from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, ReadRange
+from cdc_assets.planning.polls import Poll
 from cdc_assets.planning.positions import readable_end
-from cdc_assets.planning.ranges import ROWS_PER_RANGE_MIN, change_ranges
 from cdc_assets.planning.records import ChangeCommit, ChangeCounts
-from cdc_assets.sqlserver import queries
+from cdc_assets.sqlserver import change_queries as queries
 from cdc_assets.sqlserver.connection import Connection
-from cdc_assets.sqlserver.read import check_guard
+from cdc_assets.sqlserver.queries import largest_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,39 +43,6 @@ class Head:
     recorded: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A closed range of one instance, as the server counted it."""
-
-    instance: CaptureInstance
-    first: Lsn
-    last: Lsn
-    counted: Sequence[Mapping[str, Any]]
-
-    @property
-    def rows(self) -> int:
-        return sum(row["row_count"] for row in self.counted)
-
-    @property
-    def guard(self) -> Guard:
-        return Guard(
-            self.instance.name,
-            self.first,
-            self.instance.start_lsn,
-            self.instance.identity.change_object_id,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """What one connection reads."""
-
-    part: _Part
-    first: Lsn
-    last: Lsn
-    rows: int
-
-
 def append_batch(
     database: Database,
     known: Known,
@@ -88,14 +54,14 @@ def append_batch(
 
     The schema is looked at before any row is read: `SchemaChangedError`.
     """
-    bronze, position = head.bronze, head.position
-    end = readable_end(poll, position)
+    bronze, position, table = head.bronze, head.position, known.name
     nothing = (None, AppendResult(committed=False))
-    if position.lsn >= end.lsn:
+    if position.lsn >= readable_end(poll, position).lsn:
         return nothing
-    table = known.name
     with database.connections.lend() as connection:
-        parts = _parts(connection, poll, chain, (position.lsn.next(), end.lsn), table)
+        end = batch_end(connection, database, table, poll, chain, position)
+        between = (position.lsn.next(), end.lsn)
+        parts = counted_parts(connection, database, table, poll, chain, between)
         counts = _counted([row for part in parts for row in part.counted], poll, position)
         if counts is None:
             return nothing
@@ -107,7 +73,7 @@ def append_batch(
         check_names(bronze, columns.declared, where=str(table))
         beyond = beyond_arrow(bronze, columns.declared)
         choice = database.choose(table.key, beyond, counts.rows)
-        pieces = [p for part in parts if part.rows for p in _split(connection, part, database)]
+        pieces = [p for part in parts if part.rows for p in split(connection, database, part)]
         end, floors = _times(connection, poll, position, end, pieces)
     # After a reset, bronze may be a new table: ids go on after those that the facts know.
     batch_id = max(bronze.transaction_version(table.changes_app) or 0, head.recorded) + 1
@@ -130,48 +96,22 @@ def append_batch(
     return commit, database.engine(choice).append(plan)
 
 
-def _parts(
-    connection: Connection,
-    poll: Poll,
-    chain: Sequence[Reader],
-    between: tuple[Lsn, Lsn],
-    table: TableName,
-) -> list[_Part]:
-    """What each instance holds of a closed range; all of them were found listed."""
-    parts = []
-    for segment in segments(chain, *between):
-        instance = poll.listed(segment.identity)
-        assert instance is not None  # noqa: S101 - check_continues said so
-        if instance.name in poll.errors:
-            raise poll.errors[instance.name]
-        rows = connection.rows(
-            queries.count_changes(instance.name),
-            queries.closed_range(segment.first, segment.last),
-        )
-        part = _Part(instance, segment.first, segment.last, rows)
-        if not rows:
-            # A purged range counts as empty: "nothing there" needs the same proof as a read.
-            check_guard(connection, part.guard, where=str(table))
-        parts.append(part)
-    return parts
-
-
 def _range(
-    piece: _Piece, floor: datetime, batch_id: int, columns: FittedColumns, poll: Poll
+    piece: Piece, floor: datetime, batch_id: int, columns: FittedColumns, poll: Poll
 ) -> ReadRange:
-    name = piece.part.instance.name
-    captured = columns.selected[name]
+    part, seeks = piece.part, piece.span.seeks
+    captured = columns.selected[part.instance.name]
     return ReadRange(
-        text=queries.read_changes(name, captured.selected),
+        text=queries.read_changes(part.table, captured.selected, seeks),
         names=(*queries.CHANGE_NAMES, *captured.names),
-        parameters=queries.closed_range(piece.first, piece.last),
-        constants=(("_capture_instance", name), ("_batch_id", str(batch_id))),
+        parameters=queries.parameters(seeks),
+        constants=(("_capture_instance", part.instance.name), ("_batch_id", str(batch_id))),
         utc_offsets=poll.clock.steps,
         commit_ts_floor=floor,
-        guard=piece.part.guard,
-        rows=piece.rows,
-        largest=queries.largest_values(
-            queries.read_changes(name, captured.selected, ordered=False),
+        guard=part.guard,
+        rows=piece.span.rows,
+        largest=largest_values(
+            queries.read_changes(part.table, captured.selected, seeks, ordered=False),
             captured.selected,
             captured.unbounded,
             before=len(queries.CHANGE_NAMES),
@@ -184,7 +124,7 @@ def _times(
     poll: Poll,
     position: Offset,
     end: Offset,
-    pieces: Sequence[_Piece],
+    pieces: Sequence[Piece],
 ) -> tuple[Offset, list[datetime]]:
     """The end with the latest commit time up to it, and each piece's floor: what lies before it.
 
@@ -193,7 +133,7 @@ def _times(
     latest, floors = position.commit_ts, []
     for piece in pieces:
         floors.append(latest)
-        found = latest_commit_ts(connection, poll.clock, piece.first, piece.last)
+        found = latest_commit_ts(connection, poll.clock, piece.span.first, piece.span.last)
         latest = max(latest, found or latest)
     return end.no_earlier_than(latest), floors
 
@@ -227,16 +167,3 @@ def _counted(
         min_commit_ts=min(utc(row, "min") for row in rows),
         max_commit_ts=max(utc(row, "max") for row in rows),
     )
-
-
-def _split(connection: Connection, part: _Part, database: Database) -> list[_Piece]:
-    """The part, or several pieces where it is large enough for several connections."""
-    parts = min(database.settings.num_partitions, part.rows // ROWS_PER_RANGE_MIN)
-    if parts <= 1:
-        return [_Piece(part, part.first, part.last, part.rows)]
-    rows = connection.rows(
-        queries.split_changes(part.instance.name, parts),
-        queries.closed_range(part.first, part.last),
-    )
-    tiles = [(Lsn.parse(row["end_lsn"]), row["row_count"]) for row in rows]
-    return [_Piece(part, *piece) for piece in change_ranges(part.first, part.last, tiles)]

@@ -135,6 +135,12 @@ class TableSettings(_Model):
     schema_change_policy: SchemaChangePolicy | None = None
     """What happens when the source table's schema was changed."""
 
+    max_commits_per_batch: int | None = Field(default=None, ge=1)
+    """Commits with rows for the table that go into one bronze commit."""
+
+    include_command_id: bool | None = None
+    """Whether the change table has `__$command_id`; some builds of SQL Server 2016 lack it."""
+
     finality: FinalitySettings | None = None
     """When a period of this table counts as complete."""
 
@@ -153,6 +159,12 @@ class TableDefaults(_Model):
 
     schema_change_policy: SchemaChangePolicy = SchemaChangePolicy.CONTINUE
     """What happens when the source table's schema was changed."""
+
+    max_commits_per_batch: int | None = Field(default=None, ge=1)
+    """Commits with rows for a table that go into one bronze commit; all there are by default."""
+
+    include_command_id: bool = True
+    """Whether change tables have `__$command_id`; some builds of SQL Server 2016 lack it."""
 
     resnapshot_interval_days: int = Field(default=7, ge=0, le=3650)
     """Days between two automatic re-snapshots of a table; a loss before that needs a person."""
@@ -199,6 +211,9 @@ class DatabaseSettings(_Model):
 
     num_partitions: int = Field(default=2, ge=1, le=256)
     """Connections that read one large table at the same time."""
+
+    rows_per_range_min: int = Field(default=50_000, ge=1)
+    """Change rows that are worth a connection of their own."""
 
     max_connections: int = Field(default=16, ge=1, le=1024)
     """Connections of one run at the same time; Spark's tasks open their own."""
@@ -262,6 +277,15 @@ class DatabaseSettings(_Model):
     def schema_change_policy_of(self, table: str) -> SchemaChangePolicy:
         """The table's policy, or the database's."""
         return self.tables[table].schema_change_policy or self.defaults.schema_change_policy
+
+    def max_commits_per_batch_of(self, table: str) -> int | None:
+        """The table's limit, or the database's; None for no limit."""
+        return self.tables[table].max_commits_per_batch or self.defaults.max_commits_per_batch
+
+    def include_command_id_of(self, table: str) -> bool:
+        """The table's choice, or the database's."""
+        own = self.tables[table].include_command_id
+        return self.defaults.include_command_id if own is None else own
 
     def instance_of(self, table: str) -> str:
         """The capture instance the table is read from."""

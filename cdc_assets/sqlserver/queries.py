@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from cdc_assets.lsn import Lsn
 from cdc_assets.names import NAME_LENGTH_MAX
 
 T = TypeVar("T")
@@ -157,76 +156,6 @@ def are_mapped(count: int) -> str:
          " AS is_mapped, CASE WHEN EXISTS (SELECT 1 FROM cdc.lsn_time_mapping"
          " WHERE start_lsn < CONVERT(binary(10), ?, 1)) THEN 1 ELSE 0 END AS has_older"] * count
     )  # fmt: skip
-
-
-_IN_RANGE = (
-    "[__$start_lsn] >= CONVERT(binary(10), ?, 1) AND [__$start_lsn] <= CONVERT(binary(10), ?, 1)"
-)
-
-
-def count_changes(instance: str) -> str:
-    """Rows, first and last commit of a closed range, per operation, with their local times."""
-    return (
-        "SELECT x.operation, x.row_count, CONVERT(varchar(22), x.min_lsn, 1) AS min_lsn,"
-        " CONVERT(varchar(22), x.max_lsn, 1) AS max_lsn,"
-        " CAST(a.tran_end_time AS datetime2(3)) AS min_commit_ts,"
-        " CAST(b.tran_end_time AS datetime2(3)) AS max_commit_ts"
-        " FROM (SELECT [__$operation] AS operation, COUNT_BIG(*) AS row_count,"
-        " MIN([__$start_lsn]) AS min_lsn, MAX([__$start_lsn]) AS max_lsn"
-        f" FROM {change_table(instance)} WHERE {_IN_RANGE} GROUP BY [__$operation]) AS x"
-        " LEFT JOIN cdc.lsn_time_mapping AS a ON a.start_lsn = x.min_lsn"
-        " LEFT JOIN cdc.lsn_time_mapping AS b ON b.start_lsn = x.max_lsn"
-    )
-
-
-def split_changes(instance: str, tiles: int) -> str:
-    """The last LSN and the rows of each of `tiles` tiles of a closed range, in order."""
-    return (
-        "SELECT CONVERT(varchar(22), MAX(x.[lsn]), 1) AS end_lsn, COUNT_BIG(*) AS row_count"
-        f" FROM (SELECT [__$start_lsn] AS [lsn], NTILE({int(tiles)})"
-        f" OVER (ORDER BY [__$start_lsn]) AS [tile] FROM {change_table(instance)}"
-        f" WHERE {_IN_RANGE}) AS x GROUP BY x.[tile] ORDER BY x.[tile]"
-    )
-
-
-_CHANGE_ORDER = ", ".join(
-    f"ct.[__${name}]" for name in ("start_lsn", "command_id", "seqval", "operation")
-)
-
-
-CHANGE_NAMES = ("_start_lsn", "_seqval", "_operation", "_command_id", "_commit_ts")
-"""What `read_changes` gives before the captured columns."""
-
-
-def read_changes(instance: str, columns: Names, *, ordered: bool = True) -> str:
-    """Change rows of a closed range in bronze's names, in the order they happened.
-
-    The change table itself is read: Microsoft's function leaves `__$command_id` out.
-    """
-    names = ", ".join(
-        [
-            "CONVERT(varchar(22), ct.[__$start_lsn], 1) AS [_start_lsn]",
-            "CONVERT(varchar(22), ct.[__$seqval], 1) AS [_seqval]",
-            "ct.[__$operation] AS [_operation]",
-            "ct.[__$command_id] AS [_command_id]",
-            "CAST(m.tran_end_time AS datetime2(3)) AS [_commit_ts]",
-            *selected(columns, "ct"),
-        ]
-    )
-    return (
-        f"SELECT {names} FROM {change_table(instance)} AS ct"
-        " INNER JOIN cdc.lsn_time_mapping AS m ON m.start_lsn = ct.[__$start_lsn]"
-        " WHERE ct.[__$start_lsn] >= CONVERT(binary(10), ?, 1)"
-        " AND ct.[__$start_lsn] <= CONVERT(binary(10), ?, 1)"
-        + (f" ORDER BY {_CHANGE_ORDER}" if ordered else "")
-    )
-
-
-def closed_range(first: Lsn, last: Lsn) -> tuple[str, str]:
-    """The parameters of a closed range; raises ValueError for an empty one."""
-    if first > last:
-        raise ValueError(f"an empty range must never be read: {first} > {last}")
-    return str(first), str(last)
 
 
 def key_extent(schema: str, table: str, key: str) -> str:

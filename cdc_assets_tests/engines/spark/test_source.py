@@ -15,9 +15,9 @@ from cdc_assets.lake.tables import delta_schema
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.plans import AppendPlan, CommitTag, Guard, ReadRange
 from cdc_assets.planning.polls import CaptureInstance
-from cdc_assets.planning.ranges import integer_ranges
+from cdc_assets.planning.ranges import Seek, integer_ranges
 from cdc_assets.sandbox.handle import Sandbox
-from cdc_assets.sqlserver import queries
+from cdc_assets.sqlserver import change_queries, queries
 from cdc_assets.sqlserver.catalog import capture_instances
 from cdc_assets.sqlserver.connection import Connection, Connections, SourceConnection, connect
 from cdc_assets_tests.engines.spark.helpers import LOCAL
@@ -64,14 +64,18 @@ class Shop:
     def changes(self) -> ReadRange:
         names = [(column.name, column.name) for column in ORDERS]
         first, last = self.watermark(), self.newest()
-        parameters = queries.closed_range(first, last)
-        counted = self.connection.rows(queries.count_changes(self.instance.name), parameters)
+        parameters = change_queries.closed_range(first, last)
+        counted = self.connection.rows(change_queries.count_changes(self.instance.name), parameters)
+        rows = sum(row["row_count"] for row in counted)
+        seek = Seek((), str(first), str(last), rows)
         return ReadRange(
-            queries.read_changes(self.instance.name, names),
-            parameters,
+            change_queries.read_changes(
+                change_queries.ChangeTable(self.instance.name), names, [seek]
+            ),
+            change_queries.parameters([seek]),
             (("_capture_instance", self.instance.name), ("_batch_id", "1")),
             guard=Guard(self.instance.name, first, self.instance.start_lsn),
-            rows=sum(row["row_count"] for row in counted),
+            rows=rows,
         )
 
     def watermark(self) -> Lsn:

@@ -1,0 +1,178 @@
+"""How a batch is read: in pieces, whatever its commits; and how many commits are in one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.columns import columns_to_load
+from cdc_assets.ingest.parts import Piece, counted_parts, split
+from cdc_assets.ingest.poll import poll_database
+from cdc_assets.ingest.sync import sync
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.instances import readers
+from cdc_assets.sqlserver import change_queries as queries
+from cdc_assets.sqlserver.catalog import capture_instances
+from cdc_assets_tests.path.helpers import COLUMNS, create_items, load, run_sync
+from cdc_assets_tests.path.killing import kill_at
+from cdc_assets_tests.source import Project, Source
+
+pytestmark = pytest.mark.sqlserver
+ARROW = pytest.mark.parametrize("engine_name", ["arrow"])
+
+TABLE = "dbo_items"
+PLACE = ("_start_lsn", "_command_id", "_seqval", "_operation")
+CHANGES = (
+    "SELECT CONVERT(varchar(22), [__$start_lsn], 1), [__$command_id],"
+    " CONVERT(varchar(22), [__$seqval], 1), [__$operation], id, name FROM cdc.dbo_items_CT"
+    " ORDER BY [__$start_lsn], [__$command_id], [__$seqval], [__$operation]"
+)
+
+
+def insert(source: Source, first: int, last: int) -> str:
+    """A statement that inserts these rows."""
+    values = ", ".join(f"({i}, N'row {i}')" for i in range(first, last + 1))
+    return f"INSERT INTO dbo.items (id, name) VALUES {values}"
+
+
+def update(where: str = "1 = 1") -> str:
+    return f"UPDATE dbo.items SET name = name + N'+' WHERE {where}"
+
+
+def one_by_one(ids: Sequence[int]) -> list[str]:
+    return [update(f"id = {i}") for i in ids]
+
+
+@pytest.fixture
+def many(project: Project) -> Project:
+    """400 rows; commits of one statement over all of them, of many statements, and small ones."""
+    source = project.source
+    create_items(source, rows=0)
+    source.execute(insert(source, 1, 400))
+    project.tables = {TABLE: None}
+    source.captured()
+    load(project)
+    source.execute(update(), update("id <= 3"))
+    source.transaction(*one_by_one(range(1, 101)), update("id <= 200"), *one_by_one([7, 8, 9]))
+    source.execute("DELETE FROM dbo.items WHERE id = 5", *one_by_one([1, 2]))
+    source.captured()
+    return project
+
+
+def pieces(project: Project, count: int, rows_min: int = 1, first: str = "") -> list[Piece]:
+    """How a sync from a commit on, or of everything, would be split."""
+    project.extra = {"num_partitions": count, "rows_per_range_min": rows_min}
+    database = project.database()
+    with database.connections.lend() as connection:
+        instance = capture_instances(connection)[TABLE]
+        poll = poll_database(connection, {TABLE: instance}, {})
+        assert poll.max is not None
+        (part,) = counted_parts(
+            connection,
+            database,
+            database.table(TABLE),
+            poll,
+            readers(instance.identity, ()),
+            (Lsn.parse(first) if first else instance.start_lsn, poll.max.lsn),
+        )
+        return split(connection, database, part)
+
+
+def read(project: Project, piece: Piece) -> list[tuple[Any, ...]]:
+    """The rows of one piece, as a reader gets them."""
+    database, table = project.database(), piece.part.table
+    with database.connections.lend() as connection:
+        captured = columns_to_load(
+            database, database.table(TABLE), connection, piece.part.instance, None
+        )
+        text = queries.read_changes(table, captured.selected, piece.span.seeks)
+        rows = connection.rows(text, queries.parameters(piece.span.seeks))
+    return [tuple(row[name] for name in (*PLACE, "id", "name")) for row in rows]
+
+
+@ARROW
+def test_every_change_is_in_one_piece_and_in_order(many: Project) -> None:
+    """B047, B032: cut within a commit and within a statement, never between an update's images."""
+    expected = many.source.rows(CHANGES)
+    for count in (1, 3, 8):
+        found = pieces(many, count)
+        parts = [read(many, piece) for piece in found]
+        assert [row for part in parts for row in part] == expected
+        assert [len(part) for part in parts] == [piece.span.rows for piece in found]
+        assert len(found) == count
+        assert max(map(len, parts)) < 2 * len(expected) / count
+        assert all(before[2] == after[2] for part in parts for before, after in images(part))
+    # Five rows of the last three commits, two of them with the two images of an update.
+    commits = sorted({row[0] for row in expected})
+    last = pieces(many, 8, first=commits[-3])
+    assert [piece.span.rows for piece in last] == [1, 2, 2]
+    assert [row for piece in last for row in read(many, piece)] == expected[-5:]
+    # A small batch is one range, and a range has rows enough.
+    (whole,) = pieces(many, 8, rows_min=50_000)
+    assert len(whole.span.seeks) == 1
+    assert len(pieces(many, 8, rows_min=600)) == 2
+
+
+def images(rows: list[tuple[Any, ...]]) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """The images before and after each update, by the order of the rows alone."""
+    befores, afters = ([r for r in rows if r[3] == operation] for operation in (3, 4))
+    return list(zip(befores, afters, strict=True))
+
+
+def test_a_huge_commit_is_one_bronze_commit(project: Project) -> None:
+    """B047."""
+    source = project.source
+    create_items(source, rows=0)
+    source.execute(insert(source, 1, 300))
+    project.tables = {TABLE: None}
+    project.extra = {"num_partitions": 3, "rows_per_range_min": 100}
+    load(project)
+    source.execute(update())
+    source.captured()
+    outcome, _ = load(project)
+    assert outcome.rows == 600
+    assert len({row["_batch_id"] for row in project.bronze(TABLE) if row["_batch_id"]}) == 1
+    rows = [row for row in project.bronze(TABLE) if row["_operation"]]
+    found = [tuple(row[name] for name in (*PLACE, "id", "name")) for row in rows]
+    assert found == source.rows(CHANGES)[-600:]
+    project.assert_identical(TABLE, COLUMNS)
+    database = project.database()
+    assert [r.rows for r in database.lake.facts.batches(f"bronze/{TABLE}") if r.rows] == [600]
+
+
+@ARROW
+def test_a_large_transaction_in_two_tables_through_crashes(
+    project: Project, tmp_path: Path
+) -> None:
+    """B024: an error in the middle of its rows, then a death before its facts, then a rerun."""
+    source = project.source
+    if not source.server.is_sandbox:
+        pytest.skip("only the sandbox fails in the middle of a read when it is asked to")
+    for name in ("a", "b"):
+        source.execute(f"CREATE TABLE dbo.{name} (id int NOT NULL PRIMARY KEY, v int NULL)")
+        source.enable(name)
+    project.tables = {"dbo_a": None, "dbo_b": None}
+    project.extra = {"num_partitions": 3, "rows_per_range_min": 500}
+    run_sync(project)
+    values = ", ".join(f"({i}, {i})" for i in range(1000))
+    source.transaction(*(f"INSERT INTO dbo.{name} (id, v) VALUES {values}" for name in "ab"))
+    source.transaction(*(2 * ["UPDATE dbo.a SET id = v + 5000 WHERE v < 600"]))
+    source.captured()
+    source.execute(
+        f"EXEC sandbox.fault @kind = N'error', @table = N'cdc.dbo_a_CT', @rows = 400,"
+        f" @login = N'{source.server.reader_login}', @number = 50001"
+    )
+    (failed,) = sync(project.database()).failed
+    assert source.rows("EXEC sandbox.faults") == []
+    assert failed.table == "dbo_a"
+    assert project.bronze("dbo_a") == []
+    kill_at(project, FaultPoint.BRONZE_APPENDED, tmp_path / "reached")
+    for table in ("dbo_a", "dbo_b"):
+        load(project, table)
+        load(project, table)
+        project.assert_each_change_once(table)
+        project.assert_identical(table, ("id", "v"))
