@@ -114,6 +114,18 @@ class SourceQueryError(CdcError):
     code = "source_query"
 
 
+class IsolationRefusedError(CdcError):
+    """The database does not allow the isolation that the settings ask for."""
+
+    code = "isolation_refused"
+
+
+class CaptureNotEnabledError(CdcError):
+    """Change data capture is not on in the database."""
+
+    code = "capture_not_enabled"
+
+
 class CaptureInstanceUnknownError(CdcError):
     """The database has no such capture instance, or the login may not see it."""
 
@@ -148,6 +160,12 @@ class UnsupportedColumnError(CdcError):
     """A captured column has a type, or a name, that cannot be written."""
 
     code = "unsupported_column"
+
+
+class BookkeepingError(CdcError):
+    """One of our own tables holds a value that we never write."""
+
+    code = "bookkeeping"
 
 
 class TableNewerError(CdcError):

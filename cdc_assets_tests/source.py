@@ -110,11 +110,12 @@ class Source:
     name: str
 
     @classmethod
-    def create(cls, server: Server, name: str = "") -> Source:
-        """A new, empty database."""
+    def create(cls, server: Server, name: str = "", collation: str = "") -> Source:
+        """A new, empty database; with the server's collation where none is given."""
         name = name or f"t{os.getpid()}_{next(_numbers)}"
         with wire(server.admin, database="master") as cursor:
-            cursor.execute(f"CREATE DATABASE {bracketed(name)}")
+            collate = f" COLLATE {collation}" if collation else ""
+            cursor.execute(f"CREATE DATABASE {bracketed(name)}{collate}")
             cursor.execute(f"ALTER DATABASE {bracketed(name)} SET READ_COMMITTED_SNAPSHOT ON")
         server.databases.add(name)
         source = cls(server, name)
@@ -167,6 +168,20 @@ class Source:
         self.execute("EXEC sandbox.reset_counters")
         _, connections, statements, rows = logins.get(login, (login, 0, 0, 0))
         return Counters(int(connections), int(statements), int(rows), tables)
+
+    def trace(self) -> None:
+        """Keep the texts of the product's batches from now on; the sandbox does."""
+        self.execute(f"EXEC sandbox.trace @login = N'{self.server.reader_login}'")
+
+    def traced(self) -> list[str]:
+        """The texts since `trace`, which ends here."""
+        texts = [str(row[1]) for row in self.rows("EXEC sandbox.traced")]
+        self.execute("EXEC sandbox.trace")
+        return texts
+
+    def lsn(self, expression: str) -> str | None:
+        """An LSN of the server's, as text."""
+        return self.rows(f"SELECT CONVERT(varchar(22), {expression}, 1)")[0][0]
 
     def captured(self, minimum: str | None = None) -> str:
         """Wait until capture has processed what is committed; gives max_lsn."""

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from cdc_assets.engines.database import Database
 from cdc_assets.lake.tables import columns_of
 from cdc_assets.names import TableName
-from cdc_assets.planning.columns import ColumnWish, listed, without_lost
+from cdc_assets.planning.columns import ColumnWish, check_keys, listed, without_lost
 from cdc_assets.planning.polls import CaptureInstance
 from cdc_assets.sqlserver.catalog import Captured, captured_columns
 from cdc_assets.sqlserver.connection import Connection
@@ -33,7 +33,10 @@ def columns_to_load(
     existing = [column.name for column in columns_of(bronze)] if bronze is not None else []
     if captured is not None:
         wish = without_lost(wish, captured, existing)
-    return captured_columns(connection, instance, wish, existing)
+    found = captured_columns(connection, instance, wish, existing)
+    keys = settings.keys or found.renamed(instance.index_columns)
+    check_keys(keys, found.computed, where=instance.name)
+    return found
 
 
 def computed_left_out(columns: Captured) -> tuple[str, ...]:

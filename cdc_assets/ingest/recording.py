@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -12,10 +12,12 @@ from cdc_assets.engines.database import Database
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.clock import first_commit_times
 from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.lsn import Lsn
 from cdc_assets.planning.advancing import advance_bronze, follow_bronze
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
+from cdc_assets.sqlserver.connection import with_retries
 
 RECORD_EVERY_SECONDS = 30.0
 """How long the facts and verdicts of finished tables may wait for those of the others."""
@@ -73,15 +75,16 @@ class Recorder:
             found[outcome.table] = (mark, instance.identity.created_at)
         if not found:
             return {}
-        with self.database.connections.lend() as connection:
-            times = first_commit_times(
-                connection, {mark for mark, _ in found.values()}, self.poll.clock
-            )
+        times = with_retries(lambda: self._times({mark for mark, _ in found.values()}))
         # Capture may not have reached a new instance: it holds all since it was created.
         return {
             table: times.get(mark) or self.poll.clock.to_utc(created, mark)
             for table, (mark, created) in found.items()
         }
+
+    def _times(self, marks: Collection[Lsn]) -> Mapping[Lsn, datetime]:
+        with self.database.connections.lend() as connection:
+            return first_commit_times(connection, marks, self.poll.clock)
 
     def _instance(self, outcome: TableOutcome) -> CaptureInstance | None:
         """The instance that control takes, else the one the settings name, if the poll saw it."""

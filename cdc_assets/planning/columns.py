@@ -86,6 +86,21 @@ def choose_columns(
     return chosen
 
 
+def check_keys(keys: Sequence[str], computed: Collection[str], *, where: str) -> None:
+    """Raise `UnsupportedColumnError` for a key column that is computed, by names in the lake.
+
+    It is NULL in every change row: silver could tell no row from another.
+    """
+    for key in keys:
+        if find_name(key, computed) is not None:
+            raise UnsupportedColumnError(
+                f"key column {key} of {where} is computed, and CDC captures computed columns as"
+                " NULL: by this key no row can be followed",
+                hint="Name stored columns that identify a row under `keys`, by their names in the"
+                " lake.",
+            )
+
+
 def left_out(
     captured: Sequence[str], computed: Collection[str], chosen: Sequence[Chosen], wish: ColumnWish
 ) -> tuple[str, ...]:

@@ -70,11 +70,12 @@ def _recorded(row: FactsRow) -> Reader | None:
         return None
     if row.event == Event.CAPTURE_INSTANCE_SEEN:
         return Reader(identity, Lsn.parse(detail["start_lsn"]))
-    if row.event == Event.DATA_SKIPPED and row.max_lsn is not None:
-        return Reader(identity, Lsn.parse(row.max_lsn).next())
+    newest = row.newest_lsn
+    if row.event == Event.DATA_SKIPPED and newest is not None:
+        return Reader(identity, newest.next())
     moves = detail.get("kind") == Event.BOOTSTRAP or row.lost_from_ts is not None
-    if row.event == Event.SNAPSHOT_OPEN and row.max_lsn is not None and moves:
-        return Reader(identity, Lsn.parse(row.max_lsn).next())
+    if row.event == Event.SNAPSHOT_OPEN and newest is not None and moves:
+        return Reader(identity, newest.next())
     return None
 
 

@@ -12,9 +12,23 @@ from datetime import datetime
 from typing import Any
 
 from cdc_assets.contract import Event
+from cdc_assets.errors import BookkeepingError
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.schemas import DdlChange
+
+
+def stored_lsn(text: str, column: str, *, where: str) -> Lsn:
+    """An LSN as one of our tables holds it; raises `BookkeepingError` for anything else."""
+    try:
+        return Lsn.parse(text)
+    except ValueError:
+        raise BookkeepingError(
+            f"{column} holds {text!r}, which is no LSN",
+            where=where,
+            hint="Something else wrote it: restore an older version of the table, or reset what it"
+            " speaks of (cdc-assets reset).",
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +92,13 @@ class FactsRow:
         """The event's detail, read."""
         return json.loads(self.detail) if self.detail else {}
 
+    @property
+    def newest_lsn(self) -> Lsn | None:
+        """`max_lsn` as a value; raises `BookkeepingError`."""
+        if self.max_lsn is None:
+            return None
+        return stored_lsn(self.max_lsn, "the facts' max_lsn", where=self.target or "")
+
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:
@@ -102,10 +123,12 @@ class ControlRow:
 
     @property
     def end(self) -> Offset | None:
-        """How far the table was processed."""
+        """How far the table was processed; raises `BookkeepingError`."""
         if self.end_lsn is None or self.end_commit_ts is None:
             return None
-        return Offset(Lsn.parse(self.end_lsn), self.end_commit_ts)
+        return Offset(
+            stored_lsn(self.end_lsn, "control's end_lsn", where=self.table_name), self.end_commit_ts
+        )
 
     @property
     def identity(self) -> Identity | None:

@@ -100,8 +100,8 @@ def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
         if row.event == Event.RESET:
             complete = opened = bootstrap = after_loss = None
             discarded |= {row.payload["bronze"]} - {None}
-        if row.event == Event.DATA_SKIPPED and row.max_lsn is not None:
-            used.add(Lsn.parse(row.max_lsn))
+        if row.event == Event.DATA_SKIPPED and row.newest_lsn is not None:
+            used.add(row.newest_lsn)
         snapshot = _snapshot(row)
         if snapshot is None:
             continue
@@ -127,13 +127,14 @@ def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
 def _snapshot(row: FactsRow) -> Snapshot | None:
     if row.event not in (Event.SNAPSHOT_OPEN, *COMPLETED_SNAPSHOT):
         return None
-    if row.max_lsn is None or row.max_commit_ts is None:
+    newest = row.newest_lsn
+    if newest is None or row.max_commit_ts is None:
         return None
     detail = row.payload
     high_mark = detail.get("high_mark")
     is_open = row.event == Event.SNAPSHOT_OPEN
     return Snapshot(
-        at=Offset(Lsn.parse(row.max_lsn), row.max_commit_ts),
+        at=Offset(newest, row.max_commit_ts),
         keys=tuple(detail.get("keys", ())),
         kind=Event(detail.get("kind", Event.BOOTSTRAP) if is_open else row.event),
         lost_from=row.lost_from_ts,

@@ -68,6 +68,11 @@ class Captured:
         return tuple(name for _, name in self.selected)
 
     @property
+    def computed(self) -> tuple[str, ...]:
+        """The names in the lake of the computed columns, loaded or left out unasked."""
+        return (*(c.name for c in self.columns if c.is_computed), *self.left_out)
+
+    @property
     def unbounded(self) -> dict[str, int]:
         """The columns whose values have no length of their own: bytes of a character of each."""
         return {

@@ -17,7 +17,10 @@ import pyarrow as pa
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
 
 from cdc_assets.errors import (
+    CaptureNotEnabledError,
+    CdcError,
     DriverMissingError,
+    IsolationRefusedError,
     LoginRefusedError,
     PermissionMissingError,
     SourceBusyError,
@@ -44,10 +47,15 @@ LARGE_VALUE_BYTES_START = 8 << 10
 """First buffer for one value of a (max) column; see `MAX_VALUE_BYTES` for the last."""
 
 _BUSY_NATIVE = frozenset(
-    {601, 617, 669, 976, 983, 1204, 1205, 1222, 3960, 3966, 4221}
-    | {8628, 8645, 8651, 10928, 10929, 40197, 40501, 40613, 41301, 41302, 41305, 49918}
-    | {49919, 49920}
+    # Locks, versions and memory: Microsoft's lists for its retrying clients.
+    {601, 617, 669, 1203, 1204, 1205, 1222, 3956, 3958, 3960, 3961, 3966, 4221}
+    | {8628, 8645, 8651, 10922, 10928, 10929, 10936, 41301, 41302, 41305, 41325, 41839}
+    # A replica or a server that comes up, goes down or ends sessions.
+    | {596, 921, 922, 976, 983, 988, 6005, 17142, 17197, 18401}
+    # Azure.
+    | {40143, 40197, 40501, 40540, 40613, 42108, 42109, 49918, 49919, 49920}
 )
+_DENIED_NATIVE = frozenset({229, 230, 262, 297, 300, 916, 22904})
 _ODBC_ERROR = re.compile(r"State: (\w+), Native error: (-?\d+), Message: (.*)", re.DOTALL)
 _ROW_BYTES = re.compile(r"a single row does require up to (\d+)")
 _PREFIX = re.compile(r"^(\[[^\]]*\])+")
@@ -256,23 +264,60 @@ def translate(error: arrow_odbc.Error, source: SourceConnection) -> Exception:
             return ValueTooLargeError(raw)
         return SourceQueryError(_one_line(raw), where=source.name)
     state, native, message = found.group(1), int(found.group(2)), _one_line(found.group(3))
+    ours = _unavailable(state, native, message, source) or _refused(state, native, message, source)
+    return ours or SourceQueryError(f"{message} (Msg {native})", where=source.name)
+
+
+def _unavailable(
+    state: str, native: int, message: str, source: SourceConnection
+) -> CdcError | None:
+    """The errors of a server that cannot answer now, and of a driver that cannot ask."""
     if native in _BUSY_NATIVE or state == "40001":
         return SourceBusyError(message, where=source.name, hint="Run it again.")
-    if state.startswith("28") or native in (4060, 18456):
-        return LoginRefusedError(
-            message, where=source.name, hint="Check the user, password and database."
-        )
-    if native in (229, 230, 297, 916, 22904):
-        return PermissionMissingError(message, where=source.name, hint=_grant(message, source))
-    if state.startswith("IM") or (state == "01000" and "file not found" in message.lower()):
+    # IMC01 to IMC06: an idle connection broke, and the driver's own attempts to restore it failed.
+    if state.startswith(("08", "IMC")) or state in ("HYT00", "HYT01"):
+        if native not in (4060, 18456):
+            return SourceUnavailableError(
+                message, where=source.name, hint="Is the server up, and the address right?"
+            )
+    elif state.startswith("IM") or (state == "01000" and "file not found" in message.lower()):
         return DriverMissingError(
             message, where=source.name, hint="Install unixodbc, or set CDC_ODBC_DRIVER to the .so."
         )
-    if state.startswith("08") or state in ("HYT00", "HYT01"):
-        return SourceUnavailableError(
-            message, where=source.name, hint="Is the server up, and the address right?"
+    return None
+
+
+def _refused(state: str, native: int, message: str, source: SourceConnection) -> CdcError | None:
+    """The errors that stay until somebody changes something; None for what says enough itself."""
+    database = odbc_pairs(source.text).get("database", "the source database")
+    quoted, user = _bracketed(database), _bracketed(source.user)
+    if state.startswith("28") or native in (4060, 18456):
+        return LoginRefusedError(
+            message,
+            where=source.name,
+            hint="Check the user, password and database; the login needs a user in it:"
+            f" CREATE USER {user} FOR LOGIN {user}.",
         )
-    return SourceQueryError(f"{message} (Msg {native})", where=source.name)
+    if native == 916:
+        hint = f"Run in {quoted}: CREATE USER {user} FOR LOGIN {user}."
+        return PermissionMissingError(message, where=source.name, hint=hint)
+    if native in _DENIED_NATIVE:
+        return PermissionMissingError(message, where=source.name, hint=_grant(message, source))
+    if native in (3952, 3957):
+        return IsolationRefusedError(
+            f"the database {database} does not allow snapshot isolation",
+            where=source.name,
+            hint=f"Run: ALTER DATABASE {quoted} SET ALLOW_SNAPSHOT_ISOLATION ON, or leave"
+            " `isolation: snapshot` out of tables.yaml.",
+        )
+    if native == 22901 or (native == 208 and "cdc.lsn_time_mapping" in message):
+        return CaptureNotEnabledError(
+            f"change data capture is not on in the database {database}",
+            where=source.name,
+            hint=f"Run in {quoted}: EXEC sys.sp_cdc_enable_db, and sys.sp_cdc_enable_table for"
+            " each table.",
+        )
+    return None
 
 
 def _open(source: SourceConnection) -> arrow_odbc.Connection:
@@ -291,9 +336,14 @@ def _grant(message: str, source: SourceConnection) -> str:
     found = re.search(r"object '([^']+)', database '([^']+)', schema '([^']+)'", message)
     if not found:
         return "See README: the login needs SELECT on the table and on its change table."
-    name, database, schema = (part.replace("]", "]]") for part in found.groups())
-    user = source.user.replace("]", "]]")
-    return f"Run in [{database}]: GRANT SELECT ON [{schema}].[{name}] TO [{user}]."
+    name, database, schema = (_bracketed(part) for part in found.groups())
+    user = _bracketed(source.user)
+    return f"Run in {database}: GRANT SELECT ON {schema}.{name} TO {user}."
+
+
+def _bracketed(name: str) -> str:
+    """A name of any length in brackets, for a message alone."""
+    return "[" + name.replace("]", "]]") + "]"
 
 
 def _one_line(message: str) -> str:

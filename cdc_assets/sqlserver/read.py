@@ -67,8 +67,9 @@ def read_range(
             concurrently=True,
         )
         for batch in batches:
-            count += batch.num_rows
-            yield shape.fit(batch)
+            fitted = shape.fit(batch)
+            count += fitted.num_rows
+            yield fitted
         if planned.guard is not None:
             check_guard(connection, planned.guard, where=source.name)
         if waited is not None and count:

@@ -127,7 +127,7 @@ def test_skip_goes_on_past_the_gap(lost: Project) -> None:
 @ARROW
 @pytest.mark.parametrize("name", ["resnapshot", "skip"])
 def test_a_recreated_instance_is_a_loss_too(items: Project, name: str) -> None:
-    """B012: changes between the two instances were never captured."""
+    """B018, B019: changes between the two instances were never captured."""
     load(items)
     items.source.execute("EXEC sys.sp_cdc_disable_table N'dbo', N'items', N'all'")
     items.source.execute("UPDATE dbo.items SET name = N'unseen' WHERE id = 2")
@@ -247,7 +247,7 @@ def test_two_syncs_find_one_loss(
 def test_an_instance_recreated_between_the_poll_and_the_read(
     items: Project, after_the_poll: Callable[[Callable[[], object]], None]
 ) -> None:
-    """B012: its change table is empty, and that is no proof that there was nothing."""
+    """B019: its change table is empty, and that is no proof that there was nothing."""
     load(items)
     change_items(items.source)
     before = items.database().lake.control.read()[f"bronze/{TABLE}"].end_lsn

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from cdc_assets.errors import (
+    CaptureNotEnabledError,
     CdcError,
     DriverMissingError,
+    IsolationRefusedError,
     LoginRefusedError,
     PermissionMissingError,
     SourceBusyError,
@@ -17,6 +19,7 @@ from cdc_assets.errors import (
 from cdc_assets.sqlserver import connection, driver
 from cdc_assets.sqlserver.connection import SourceConnection, translate, with_retries
 
+BUSY = SourceBusyError
 SOURCE = SourceConnection(name="sales", text="Server=x;UID=reader;PWD=canary-41c")
 ODBC = "ODBC emitted an error calling 'SQLExecute':\nState: {}, Native error: {}, Message: {}"
 DRIVER = "[Microsoft][ODBC Driver 18 for SQL Server][SQL Server]"
@@ -39,6 +42,31 @@ def translated(state: str, native: int, text: str) -> Any:
         ("08001", 0, "TCP Provider: Error code 0x2749", SourceUnavailableError, True),
         ("08S01", 104, "Communication link failure", SourceUnavailableError, True),
         ("HYT00", 0, "Login timeout expired", SourceUnavailableError, True),
+        ("HYT01", 0, "Connection timeout expired", SourceUnavailableError, True),
+        ("08003", 0, "Connection not open", SourceUnavailableError, True),
+        ("IMC06", 0, "The connection is broken and recovery failed", SourceUnavailableError, True),
+        ("HY000", 596, "Cannot continue the execution: the session is killed", BUSY, True),
+        ("08001", 18401, "Login failed: the server is in script upgrade mode", BUSY, True),
+        ("42000", 976, "The target database is a secondary", BUSY, True),
+        ("42000", 983, "Unable to access the availability database", BUSY, True),
+        ("HY000", 40197, "The service has encountered an error", BUSY, True),
+        ("HY000", 40501, "The service is currently busy", BUSY, True),
+        ("08001", 40613, "Database is not currently available", BUSY, True),
+        ("HY000", 49918, "Cannot process request", BUSY, True),
+        ("42000", 3961, "Snapshot isolation failed: modified by a DDL statement", BUSY, True),
+        ("42000", 3952, "Snapshot isolation is not allowed", IsolationRefusedError, False),
+        ("42000", 22901, "The database is not enabled for CDC.", CaptureNotEnabledError, False),
+        (
+            "42S02",
+            208,
+            "Invalid object name 'cdc.lsn_time_mapping'.",
+            CaptureNotEnabledError,
+            False,
+        ),
+        ("42000", 916, "Not able to access the database", PermissionMissingError, False),
+        ("42000", 300, "VIEW SERVER STATE denied", PermissionMissingError, False),
+        ("08001", 4060, "Cannot open database", LoginRefusedError, False),
+        ("22003", 8115, "Arithmetic overflow", SourceQueryError, False),
         ("40001", 1205, "Transaction was deadlocked", SourceBusyError, True),
         ("42000", 1222, "Lock request time out period exceeded.", SourceBusyError, True),
         ("42000", 3960, "Snapshot isolation transaction aborted", SourceBusyError, True),
@@ -60,7 +88,7 @@ def test_states_and_numbers(
 
 
 def test_a_missing_permission_names_the_grant() -> None:
-    """B192."""
+    """B192: also for a column's, and where the login has no user in the database."""
     text = (
         "The SELECT permission was denied on the object 'dbo_orders_CT', database 'sales',"
         " schema 'cdc'."
@@ -68,6 +96,13 @@ def test_a_missing_permission_names_the_grant() -> None:
     error = translated("42000", 229, text)
     assert type(error) is PermissionMissingError
     assert "GRANT SELECT ON [cdc].[dbo_orders_CT] TO [reader]" in str(error)
+    column = (
+        "The SELECT permission was denied on the column 'note' of the object 'orders', database"
+        " 'sales', schema 'dbo'."
+    )
+    assert "GRANT SELECT ON [dbo].[orders] TO [reader]" in str(translated("42000", 230, column))
+    no_user = translated("42000", 916, 'The server principal "reader" is not able to access')
+    assert "CREATE USER [reader] FOR LOGIN [reader]" in str(no_user)
 
 
 def test_transient_errors_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,22 @@ def _reset_counters(call: Call) -> Iterator[Result]:
     yield from ()
 
 
+def _trace(call: Call) -> Iterator[Result]:
+    """Keep the texts of @login's batches from now on; without @login nobody's."""
+    call.declare("@login")
+    call.session.engine.counters.trace(call.text("@login"))
+    yield from ()
+
+
+def _traced(call: Call) -> Iterator[Result]:
+    """The traced login's batches, in their order."""
+    call.declare()
+    texts = call.session.engine.counters.texts()
+    yield made.result(
+        (("place", types.INT), ("text", types.nvarchar(-1))), list(enumerate(texts, start=1))
+    )
+
+
 def _fault(call: Call) -> Iterator[Result]:
     """Plant a fault for the next statements that touch a table (any without @table).
 
@@ -194,6 +210,8 @@ PROCEDURES: dict[str, Run] = {
         "counters": _counters,
         "table_counters": _table_counters,
         "reset_counters": _reset_counters,
+        "trace": _trace,
+        "traced": _traced,
         "fault": _fault,
         "faults": _faults,
         "clear_faults": _clear_faults,

@@ -77,14 +77,15 @@ def _replace(store: Store, database: e.Database, name: str) -> tuple[Catalog, Ls
         )
         if found is None:
             raise SqlError(3201, f"Cannot open backup device '{name}': there is no such backup.")
-        number, last = int(found[0]), Lsn(found[1])
+        number = int(found[0])
+        last = lsns.forked(Lsn(found[1]), store.last_lsns.get(database.id, lsns.FIRST))
         remove(connection, store.catalog, database)
         catalog = store.catalog.drop(connection, *_entries(store.catalog, database))
         entries = [
             e.of_json(kind, body)
             for kind, body in connection.rows(f"SELECT kind, body FROM backups.b{number}_entries")
         ]
-        catalog = catalog.put(connection, *entries)
+        catalog = catalog.put(connection, *entries, e.Setting(f"lsn/{database.id}", last.text))
         for copied in _relations(catalog, database):
             source = f"SELECT * FROM backups.b{number}_{copied.copy}"
             if copied.name.startswith("data."):

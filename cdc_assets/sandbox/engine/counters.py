@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
+
+
+TEXTS_MAX = 10_000
+"""Batches whose text is kept while a login is traced; the oldest go first."""
 
 
 @dataclass(slots=True)
@@ -24,7 +28,26 @@ class Counters:
     _objects: defaultdict[tuple[str, int], Counts] = field(
         default_factory=lambda: defaultdict(Counts)
     )
+    _traced: str | None = None
+    _texts: deque[str] = field(default_factory=lambda: deque(maxlen=TEXTS_MAX))
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def trace(self, login: str | None) -> None:
+        """Keep the texts of one login's batches from now on, or of nobody's."""
+        with self._lock:
+            self._traced = None if login is None else login.lower()
+            self._texts.clear()
+
+    def text(self, login: str, text: str) -> None:
+        """A batch has arrived."""
+        if self._traced is not None and self._traced == login.lower():
+            with self._lock:
+                self._texts.append(text)
+
+    def texts(self) -> list[str]:
+        """The traced login's batches, in their order."""
+        with self._lock:
+            return list(self._texts)
 
     def connection(self, login: str) -> None:
         """A login succeeded."""

@@ -69,6 +69,7 @@ class EngineSession:
     def execute(self, text: str, parameters: Sequence[Parameter] = ()) -> Iterator[Result]:
         """Run a batch; a syntax error anywhere in it runs nothing of it."""
         self._cancelled.clear()
+        self.engine.counters.text(self.context.login.name, text)
         given = {p.name.lower(): parameter_value(p) for p in parameters}
         outputs = [p.name.lower() for p in parameters if p.output]
         yield from self.translated(lambda: self._interpreter.batch(text, given, outputs))

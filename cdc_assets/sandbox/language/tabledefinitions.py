@@ -105,12 +105,7 @@ class TableParser(PermissionParser):
     def _column(self, found: Elements) -> s.ColumnDefinition:
         name = self.identifier()
         if self.accept("AS"):
-            text = self._expression_text()
-            persisted = bool(self.accept("PERSISTED"))
-            nullable = False if self.accept_phrase("NOT", "NULL") else None
-            return s.ColumnDefinition(
-                name, None, computed_text=text, persisted=persisted, nullable=nullable
-            )
+            return self._computed_column(found, name)
         written = self.token.upper
         kind, alias = self._column_type(name)
         nullable = False if written in ("ROWVERSION", "TIMESTAMP") else None
@@ -138,6 +133,17 @@ class TableParser(PermissionParser):
             else:
                 break
         return s.ColumnDefinition(name, kind, collation, nullable, identity, default, alias=alias)
+
+    def _computed_column(self, found: Elements, name: str) -> s.ColumnDefinition:
+        text = self._expression_text()
+        persisted = bool(self.accept("PERSISTED"))
+        nullable = False if self.accept_phrase("NOT", "NULL") else None
+        constraint = self.identifier() if self.accept("CONSTRAINT") else None
+        if not self._column_constraint(found, name, constraint) and constraint is not None:
+            self.fail()
+        return s.ColumnDefinition(
+            name, None, computed_text=text, persisted=persisted, nullable=nullable
+        )
 
     def _column_type(self, name: str) -> tuple[SqlType, s.Name]:
         """A built-in type, one that a column may only have, or the name of an alias."""

@@ -152,6 +152,21 @@ def test_counters(db: Client, reader: Client) -> None:
 
 
 @pytest.mark.sandbox
+def test_traced_texts(db: Client, reader: Client) -> None:
+    db.run("EXEC sandbox.trace @login = 'READER'")
+    reader.rows("SELECT id FROM t")
+    reader.rows("SET NOCOUNT ON; SELECT 2 AS n -- ü")
+    db.rows("SELECT 3 AS other")
+    assert db.rows("EXEC sandbox.traced") == [
+        (1, "SELECT id FROM t"),
+        (2, "SET NOCOUNT ON; SELECT 2 AS n -- ü"),
+    ]
+    db.run("EXEC sandbox.trace")
+    reader.rows("SELECT id FROM t")
+    assert db.rows("EXEC sandbox.traced") == []
+
+
+@pytest.mark.sandbox
 def test_faults(db: Client, reader: Client) -> None:
     db.run("EXEC sandbox.fault @kind = 'deadlock', @table = 'dbo.t', @login = 'reader', @after = 1")
     assert reader.value("SELECT COUNT(*) FROM t") == 1

@@ -23,6 +23,18 @@ def p(db: Client) -> Client:
     return db
 
 
+def test_a_key_on_a_computed_column(db: Client) -> None:
+    """B043: written with its column, as elsewhere in the table."""
+    db.run(
+        "CREATE TABLE t(a int NOT NULL, k AS ('K' + CAST(a AS varchar(10))) PERSISTED"
+        " CONSTRAINT pk PRIMARY KEY, u AS a * 2 PERSISTED NOT NULL UNIQUE)",
+        "INSERT t (a) VALUES (1), (2)",
+    )
+    assert db.rows("SELECT a, k, u FROM t ORDER BY a") == [(1, "K1", 2), (2, "K2", 4)]
+    assert db.error("INSERT t (a) VALUES (2)").number == 2627
+    assert db.error("CREATE TABLE w(a int, b AS a CONSTRAINT pk)").number == 102
+
+
 def test_a_check(p: Client) -> None:
     error = p.error("INSERT child VALUES (2, 0, NULL, NULL)")
     assert (error.number, error.severity, error.state) == (547, 16, 0)
