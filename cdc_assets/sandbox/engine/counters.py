@@ -6,7 +6,6 @@ import threading
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
-
 TEXTS_MAX = 10_000
 """Batches whose text is kept while a login is traced; the oldest go first."""
 
