@@ -20,6 +20,7 @@ STOP_SECONDS_MAX = 600.0
 class FaultPoint(StrEnum):
     """Every place where one durable write has happened and the next has not."""
 
+    TABLE_MIGRATED = "table.migrated"
     LOSS_RECORDED = "loss.recorded"
     SNAPSHOT_OPENED = "snapshot.opened"
     SNAPSHOT_APPENDED = "snapshot.appended"

@@ -32,7 +32,8 @@ class Database:
     def of(cls, key: str, settings: DatabaseSettings) -> Database:
         """The database of these settings; opens nothing."""
         name = DatabaseName(key, settings.lake)
-        return cls(name, settings, Lake(name, settings.storage_options))
+        by_spark = functools.partial(_alter_by_spark, settings)
+        return cls(name, settings, Lake(name, settings.storage_options, by_spark))
 
     @functools.cached_property
     def source(self) -> SourceConnection:
@@ -76,3 +77,12 @@ class Database:
         return SparkEngine(
             self.source, self.settings.spark, self.settings.storage_options, self.settings.lake
         )
+
+
+def _alter_by_spark(settings: DatabaseSettings, uri: str, change: str) -> None:
+    # Late, for the same reason.
+    require_pyspark()
+    from cdc_assets.engines.spark.engine import SessionConfig, alter_table  # noqa: PLC0415
+
+    config = SessionConfig.of(settings.spark, settings.lake, settings.storage_options)
+    alter_table(config, uri, change)

@@ -10,13 +10,8 @@ from deltalake import CommitProperties, DeltaTable
 
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import CONTROL
-from cdc_assets.lake.tables import (
-    StorageOptions,
-    ensure_table,
-    open_table,
-    query,
-    retry_conflicts,
-)
+from cdc_assets.lake.opening import ensure_table, open_table
+from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
 from cdc_assets.planning.records import ControlRow
 
 _NAMES = tuple(f.name for f in fields(ControlRow))

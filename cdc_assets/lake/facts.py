@@ -10,13 +10,8 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_assets.contract import FACTS
-from cdc_assets.lake.tables import (
-    StorageOptions,
-    ensure_table,
-    open_table,
-    query,
-    retry_conflicts,
-)
+from cdc_assets.lake.opening import ensure_table, open_table
+from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
 from cdc_assets.planning.records import FactsRow
 
 _NAMES = tuple(f.name for f in fields(FactsRow))

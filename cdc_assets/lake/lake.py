@@ -9,25 +9,33 @@ from deltalake import DeltaTable
 from cdc_assets.contract import BRONZE, SILVER, Column
 from cdc_assets.lake.control import Control
 from cdc_assets.lake.facts import Facts
-from cdc_assets.lake.tables import StorageOptions, create_table, ensure_table, open_table, table_id
+from cdc_assets.lake.migrating import AlterBySpark
+from cdc_assets.lake.opening import create_table, ensure_table, open_table
+from cdc_assets.lake.tables import StorageOptions, table_id
 from cdc_assets.names import DatabaseName, TableName
 
 
 class Lake:
-    """The Delta client of one database."""
+    """The Delta client of one database.
 
-    def __init__(self, name: DatabaseName, options: StorageOptions) -> None:
+    `by_spark` alters bronze and silver tables that delta-rs cannot.
+    """
+
+    def __init__(
+        self, name: DatabaseName, options: StorageOptions, by_spark: AlterBySpark | None = None
+    ) -> None:
         self.options = options
+        self._by_spark = by_spark
         self.facts = Facts(name.facts_uri, options)
         self.control = Control(name.control_uri, options)
 
     def bronze(self, table: TableName) -> DeltaTable | None:
         """A table's bronze, or None."""
-        return open_table(table.bronze_uri, BRONZE, self.options)
+        return open_table(table.bronze_uri, BRONZE, self.options, self._by_spark)
 
     def ensure_bronze(self, table: TableName, columns: tuple[Column, ...]) -> DeltaTable:
         """A table's bronze, created with these columns where it is missing."""
-        return ensure_table(table.bronze_uri, BRONZE, self.options, columns)
+        return ensure_table(table.bronze_uri, BRONZE, self.options, columns, self._by_spark)
 
     def renew_bronze(
         self, table: TableName, columns: tuple[Column, ...], discarded: Collection[str]
@@ -43,8 +51,8 @@ class Lake:
 
     def silver(self, table: TableName) -> DeltaTable | None:
         """A table's silver, or None."""
-        return open_table(table.silver_uri, SILVER, self.options)
+        return open_table(table.silver_uri, SILVER, self.options, self._by_spark)
 
     def ensure_silver(self, table: TableName, columns: tuple[Column, ...]) -> DeltaTable:
         """A table's silver, created with these columns where it is missing."""
-        return ensure_table(table.silver_uri, SILVER, self.options, columns)
+        return ensure_table(table.silver_uri, SILVER, self.options, columns, self._by_spark)

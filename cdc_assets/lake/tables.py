@@ -1,20 +1,20 @@
-"""Opening and creating our tables: explicit types, comments, and a version we understand."""
+"""What we ask of Delta tables: columns, names, ids, rows, and commits that others overtake."""
 
 from __future__ import annotations
 
 import random
 import time
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Field, QueryBuilder, Schema, TableFeatures
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake import DeltaTable, Field, QueryBuilder, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.schema import PrimitiveType
 
-from cdc_assets.contract import SCHEMA_VERSION_PROPERTY, Column, TableContract
-from cdc_assets.errors import CommitConflictError, TableNewerError
-from cdc_assets.planning.columns import check_unmapped, is_refused
+from cdc_assets.contract import Column
+from cdc_assets.errors import CommitConflictError
+from cdc_assets.planning.columns import check_unmapped
 
 StorageOptions = Mapping[str, str]
 
@@ -28,7 +28,6 @@ COMMIT_WAIT_SECONDS_MAX = 2.0
 MAPPING_MODE = "delta.columnMapping.mode"
 """Table property under which columns have other names in the files than in the schema."""
 
-_MAPPING_FEATURE = "columnMapping"
 _DELTA_TYPES = {
     "BOOLEAN": "boolean",
     "SMALLINT": "short",
@@ -45,73 +44,6 @@ _DELTA_TYPES = {
 _SPARK_TYPES = {delta: spark for spark, delta in _DELTA_TYPES.items()}
 
 T = TypeVar("T")
-
-
-def open_table(uri: str, contract: TableContract, options: StorageOptions) -> DeltaTable | None:
-    """The table at `uri`, or None; raises `TableNewerError` for one we do not understand."""
-    try:
-        table = DeltaTable(uri, storage_options=dict(options))
-    except TableNotFoundError:
-        return None
-    version = int(table.metadata().configuration.get(SCHEMA_VERSION_PROPERTY) or 0)
-    if version > contract.version:
-        raise TableNewerError(
-            f"its {contract.kind} schema has version {version}, and this release knows"
-            f" {contract.version}",
-            where=uri,
-            hint="Install the release that wrote it, or a newer one.",
-        )
-    return _with_mapping_feature(table, uri, options)
-
-
-def ensure_table(
-    uri: str,
-    contract: TableContract,
-    options: StorageOptions,
-    columns: tuple[Column, ...] | None = None,
-) -> DeltaTable:
-    """The table at `uri`, created at the newest version where it is missing.
-
-    `columns` are all of its columns where the contract's are not all; with a name among them that
-    Delta refuses, the table maps columns by name. Two creators race safely: the loser opens the
-    winner's.
-    """
-    table = open_table(uri, contract, options)
-    if table is not None:
-        return table
-    return create_table(uri, contract, options, columns or contract.columns)
-
-
-def create_table(
-    uri: str,
-    contract: TableContract,
-    options: StorageOptions,
-    columns: tuple[Column, ...],
-    *,
-    mode: Literal["error", "overwrite"] = "error",
-) -> DeltaTable:
-    """A new table at `uri`, or with `overwrite` the one there, empty and with another id."""
-    configuration = {SCHEMA_VERSION_PROPERTY: str(contract.version)}
-    if any(is_refused(column.name) for column in columns):
-        configuration[MAPPING_MODE] = "name"
-    try:
-        DeltaTable.create(
-            uri,
-            delta_schema(columns),
-            mode=mode,
-            description=contract.comment,
-            configuration=configuration,
-            storage_options=dict(options),
-            raise_if_key_not_exists=False,
-            # Retried, a lost creation becomes a second commit that gives the table another id.
-            commit_properties=CommitProperties(max_commit_retries=0),
-        )
-    except DeltaError:
-        winner = open_table(uri, contract, options)
-        if winner is None:
-            raise
-        return winner
-    return _with_mapping_feature(DeltaTable(uri, storage_options=dict(options)), uri, options)
 
 
 def is_mapped(table: DeltaTable) -> bool:
@@ -135,30 +67,6 @@ def beyond_arrow(table: DeltaTable, columns: tuple[Column, ...]) -> str:
         if (new and is_mapped(table))
         else ""
     )
-
-
-def _with_mapping_feature(table: DeltaTable, uri: str, options: StorageOptions) -> DeltaTable:
-    """The table, with the feature in its protocol that its mapping needs.
-
-    delta-rs creates a table that maps without it, and a reader that goes by the protocol then
-    takes the files' names for the columns'. So it is added at once, in a commit of its own, by
-    whoever opens the table first.
-    """
-
-    def attempt() -> DeltaTable:
-        fresh = DeltaTable(uri, storage_options=dict(options))
-        if not _lacks_feature(fresh):
-            return fresh
-        fresh.alter.add_feature(
-            [TableFeatures.ColumnMapping], allow_protocol_versions_increase=True
-        )
-        return fresh
-
-    return retry_conflicts(attempt, where=uri) if _lacks_feature(table) else table
-
-
-def _lacks_feature(table: DeltaTable) -> bool:
-    return is_mapped(table) and _MAPPING_FEATURE not in (table.protocol().writer_features or ())
 
 
 def delta_schema(columns: tuple[Column, ...]) -> Schema:

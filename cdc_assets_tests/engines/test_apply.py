@@ -15,7 +15,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from cdc_assets.contract import BRONZE, SILVER, Column, bronze_columns, silver_columns
 from cdc_assets.engines.door import Engine
-from cdc_assets.lake.tables import ensure_table, query
+from cdc_assets.lake.opening import ensure_table
+from cdc_assets.lake.tables import query
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.merging import changes_above, merge_texts, rebuild_from
 from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag

@@ -1,7 +1,7 @@
 """SIGKILL at every named fault point, then a rerun: the same end, nothing twice.
 
 The point within a loss has its histories in `test_histories`, that of a second capture instance in
-`test_schema_changes`.
+`test_schema_changes`, that of a table's migration in `test_migrations`.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from cdc_assets_tests.source import Project
 pytestmark = pytest.mark.sqlserver
 
 TABLE = "dbo_items"
-ELSEWHERE = (FaultPoint.LOSS_RECORDED, FaultPoint.INSTANCE_SEEN)
+ELSEWHERE = (FaultPoint.LOSS_RECORDED, FaultPoint.INSTANCE_SEEN, FaultPoint.TABLE_MIGRATED)
 IN_SNAPSHOT = (FaultPoint.SNAPSHOT_OPENED, FaultPoint.SNAPSHOT_APPENDED)
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_assets.contract import Column
@@ -42,6 +42,7 @@ DELETION_VECTORS_BYTES_MIN = 256 << 20
 
 _BRONZE = "bronze"
 _RANKING = "ranking"
+_COLUMN_EXISTS = "FIELD_ALREADY_EXISTS"
 
 
 class SparkEngine:
@@ -148,6 +149,23 @@ class SparkEngine:
             session.sql(merge_text(plan, target, _RANKING, bounds, evolve=evolve))
         finally:
             ranking.unpersist()
+
+
+def alter_table(config: SessionConfig, uri: str, change: str) -> None:
+    """Run `ALTER TABLE … <change>` on the table at a location.
+
+    Raises `CommitConflictError`, which may be tried again, where another writer came first.
+    """
+    session = new_session(config)
+    try:
+        with _failures_typed():
+            session.sql(f"ALTER TABLE {delta_path(location(uri))} {change}")
+    except (_ConflictError, AnalysisException) as error:
+        if isinstance(error, AnalysisException) and _COLUMN_EXISTS not in str(error):
+            raise
+        raise CommitConflictError(
+            "another opener altered it first", where=uri, hint="Run it again."
+        ) from None
 
 
 def _write(rows: DataFrame, plan: AppendPlan) -> None:

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from cdc_assets.contract import BRONZE, Column, bronze_columns
 from cdc_assets.errors import DataLossError, SourceBusyError, UnsupportedColumnError
-from cdc_assets.lake.tables import ensure_table
+from cdc_assets.lake.opening import ensure_table
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.plans import AppendPlan, CommitTag, Guard, ReadRange
 from cdc_assets.sqlserver.connection import SourceConnection, ValueTooLargeError

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from cdc_assets.contract import SILVER, Column, bronze_columns, silver_columns
 from cdc_assets.engines.spark import engine as engine_module
 from cdc_assets.engines.spark.commits import TableState
-from cdc_assets.lake.tables import delta_schema, ensure_table, query
+from cdc_assets.lake.opening import ensure_table
+from cdc_assets.lake.tables import delta_schema, query
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.merging import changes_above, rebuild_from
 from cdc_assets.planning.plans import ApplyPlan
