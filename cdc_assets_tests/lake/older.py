@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, Field, Schema, write_deltalake
+from deltalake import DeltaTable, Field, Schema, TableFeatures, write_deltalake
 from deltalake.schema import PrimitiveType
 
 ARROW = {
@@ -80,6 +80,10 @@ def write(
     DeltaTable.create(
         uri, Schema(fields), configuration=dict(properties or {}), raise_if_key_not_exists=False
     )
+    if "delta.columnMapping.mode" in (properties or {}):
+        DeltaTable(uri).alter.add_feature(
+            [TableFeatures.ColumnMapping], allow_protocol_versions_increase=True
+        )
     if rows:
         data = {n: pa.array([r.get(n) for r in rows], ARROW[k]) for n, k in columns.items()}
         write_deltalake(uri, pa.table(data), mode="append")
