@@ -173,9 +173,10 @@ class _Reading:
         )
 
     def _concurrent(self) -> Iterator[pa.RecordBatch]:
-        waiting: queue.Queue[pa.RecordBatch | Exception | None] = queue.Queue(BATCHES_WAITING_MAX)
+        waiting: queue.Queue[pa.RecordBatch | BaseException | None]
+        waiting = queue.Queue(BATCHES_WAITING_MAX)
 
-        def offer(item: pa.RecordBatch | Exception | None) -> None:
+        def offer(item: pa.RecordBatch | BaseException | None) -> None:
             while not self._stop.is_set():
                 with contextlib.suppress(queue.Full):
                     waiting.put(item, timeout=0.1)
@@ -188,7 +189,7 @@ class _Reading:
                     if self._stop.is_set():
                         return
                 offer(None)
-            except Exception as error:  # noqa: BLE001 - handed to the consumer
+            except BaseException as error:  # noqa: BLE001 - the consumer waits for each thread
                 offer(error)
 
         threads = [
@@ -201,7 +202,7 @@ class _Reading:
             running = len(threads)
             while running:
                 item = waiting.get()
-                if isinstance(item, Exception):
+                if isinstance(item, BaseException):
                     raise item
                 if item is None:
                     running -= 1

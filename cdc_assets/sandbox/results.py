@@ -182,6 +182,10 @@ class Session(Protocol):
 
     database: str
 
+    def begin_request(self) -> None:
+        """A request begins: from here to its end a `cancel` is meant for it, and no earlier one."""
+        ...
+
     def execute(self, text: str, parameters: Sequence[Parameter] = ()) -> Iterator[Result]:
         """Run a batch of T-SQL; with `parameters`, as sp_executesql does.
 

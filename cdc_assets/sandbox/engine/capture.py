@@ -73,12 +73,14 @@ class Capture:
         return self._interval if own is None else float(own)
 
     def _job(self, database: int) -> CaptureJob:
-        if database not in self._active:
+        # Looked at once: `forget` may come in between, from another thread.
+        active = self._active.get(database)
+        if active is None:
             found = jobs.find(self.store.catalog, database, jobs.CAPTURE)
             if not isinstance(found, CaptureJob):
                 return CaptureJob()
-            self._active[database] = found
-        return self._active[database]
+            active = self._active[database] = found
+        return active
 
     def running(self, database: int) -> bool:
         """Whether the database's capture job exists and runs."""
@@ -110,15 +112,22 @@ class Capture:
     def _run(self) -> None:
         while not self._ending.wait(_TICK_SECONDS):
             for database in list(self.store.catalog.databases.values()):
-                if not database.cdc_enabled or time.monotonic() < self._due.get(database.id, 0.0):
-                    continue
-                if not self.running(database.id):
-                    continue
-                wait = self.interval(database.id) or self._idle_look
-                self._due[database.id] = time.monotonic() + wait
-                self._try(database.id)
-                if not self._job(database.id).continuous:
-                    self.switch(database.id, on=False)
+                try:
+                    self._look(database)
+                except Exception:  # noqa: BLE001 - logged; no job may end with one failed look
+                    _log.exception("the capture job of %s failed; it goes on", database.name)
+
+    def _look(self, database: e.Database) -> None:
+        """Run a database's step where one is due."""
+        if not database.cdc_enabled or time.monotonic() < self._due.get(database.id, 0.0):
+            return
+        if not self.running(database.id):
+            return
+        wait = self.interval(database.id) or self._idle_look
+        self._due[database.id] = time.monotonic() + wait
+        self._try(database.id)
+        if not self._job(database.id).continuous:
+            self.switch(database.id, on=False)
 
     @property
     def _idle_look(self) -> float:

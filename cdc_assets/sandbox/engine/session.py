@@ -66,9 +66,12 @@ class EngineSession:
 
     # --- the seam ------------------------------------------------------------------------------
 
+    def begin_request(self) -> None:
+        """Forget an attention to an earlier request."""
+        self._cancelled.clear()
+
     def execute(self, text: str, parameters: Sequence[Parameter] = ()) -> Iterator[Result]:
         """Run a batch; a syntax error anywhere in it runs nothing of it."""
-        self._cancelled.clear()
         self.engine.counters.text(self.context.login.name, text)
         given = {p.name.lower(): parameter_value(p) for p in parameters}
         outputs = [p.name.lower() for p in parameters if p.output]
@@ -76,7 +79,6 @@ class EngineSession:
 
     def call(self, procedure: str, parameters: Sequence[Parameter]) -> Iterator[Result]:
         """Run a procedure by name."""
-        self._cancelled.clear()
         yield from self.translated(
             lambda: self._interpreter.procedure(procedure, arguments_of(parameters))
         )
@@ -93,6 +95,8 @@ class EngineSession:
             raise self.failed(error) from error
         finally:
             self.close_reader()
+            # Not at the beginning: an attention may be earlier than the statement it is for.
+            self._cancelled.clear()
         if self.context.doomed:
             self.abandon()
             yield Failed(failures.left_uncommittable())

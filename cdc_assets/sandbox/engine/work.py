@@ -22,6 +22,9 @@ from cdc_assets.sandbox.engine.translate import conflict, translate
 from cdc_assets.sandbox.language import collation
 from cdc_assets.sandbox.results import SqlError
 
+_FIRST_OWN_ROW = 36_028_797_018_960_000
+"""DuckDB's row ids of rows that a transaction has inserted itself begin here, in each anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
@@ -115,7 +118,8 @@ class Work:
 
         Raises Msg 1205 or 1222, and `StaleError` where what was staged is not the newest.
         """
-        self._lock(table, count, f"SELECT 0, rid FROM {stage}")
+        # Nobody else sees a row that is not committed, and everybody's first has the same id.
+        self._lock(table, count, f"SELECT 0, rid FROM {stage} WHERE rid < {_FIRST_OWN_ROW}")
 
     def lock_keys(self, table: e.Table, key: e.Key, select: str, count: int) -> None:
         """Before a statement takes or leaves a unique key's values (k0, k1, …)."""

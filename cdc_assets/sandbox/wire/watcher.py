@@ -28,6 +28,7 @@ class RunningRequest:
         self._session = session
         self._running = True
         self._lock = threading.Lock()
+        session.begin_request()
 
     def cancel(self) -> None:
         """Tell the session to stop."""

@@ -69,6 +69,17 @@ def test_a_writer_waits_and_sees_what_the_first_one_left(t: Client, other: Clien
     assert t.rows("SELECT v FROM t WHERE id = 1") == [("axy",)]
 
 
+def test_nobody_waits_for_a_row_of_his_own(t: Client, other: Client) -> None:
+    """Each transaction numbers the rows that it inserted by itself: alike, but not the same."""
+    for client, row in ((t, 10), (other, 20)):
+        client.run("SET LOCK_TIMEOUT 0", "BEGIN TRAN", f"INSERT t VALUES ({row}, 'new')")
+    for client, row in ((t, 10), (other, 20)):
+        client.run(f"UPDATE t SET v = 'mine' WHERE id = {row}")
+    for client in (t, other):
+        client.run("COMMIT")
+    assert t.rows("SELECT v FROM t WHERE id >= 10") == [("mine",), ("mine",)]
+
+
 def test_a_rollback_lets_the_waiter_go_on(t: Client, other: Client) -> None:
     t.run("BEGIN TRAN; UPDATE t SET v = 'x' WHERE id = 1")
     other.run("BEGIN TRAN; UPDATE t SET v = 'z' WHERE id = 2")

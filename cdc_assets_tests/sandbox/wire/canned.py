@@ -34,6 +34,9 @@ class CannedSession:
         self.cancelled = threading.Event()
         self.closed = threading.Event()
 
+    def begin_request(self) -> None:
+        pass
+
     def execute(self, text: str, parameters: Sequence[Parameter] = ()) -> Iterator[Result]:
         self.log.append(text)
         self.parameters.append(tuple(parameters))
