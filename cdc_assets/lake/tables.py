@@ -100,7 +100,9 @@ def query(sql: str, **tables: DeltaTable) -> pa.Table:
     builder = QueryBuilder()
     for name, table in tables.items():
         builder = builder.register(name, table)
-    return plain(pa.table(builder.execute(sql).read_all()))
+    # By pyarrow's reader: delta-rs's own waits for its workers without letting go of the GIL, which
+    # a worker needs for the next rows of a stream of ours. Then nothing in the process moves again.
+    return plain(pa.RecordBatchReader.from_stream(builder.execute(sql)).read_all())
 
 
 def plain(table: pa.Table) -> pa.Table:

@@ -11,6 +11,9 @@ from cdc_assets.contract import our_column
 from cdc_assets.names import NAME_LENGTH_MAX, ZONE_PATTERN, folded
 from cdc_assets.settings.lakes import LAKE_SCHEMES, scheme_of, wants_one_engine
 
+PARALLEL_TABLES_MAX = 64
+"""Tables that one run may be told to read at the same time."""
+
 KEY_PATTERN = r"^[A-Za-z0-9_]{1,100}$"
 """Keys become paths, asset keys and transaction ids; all of those allow these letters."""
 
@@ -206,7 +209,7 @@ class DatabaseSettings(_Model):
     storage_options: dict[str, str] = Field(default_factory=dict, repr=False)
     """Credentials of the lake, as delta-rs names them; Spark gets them as Hadoop's."""
 
-    max_parallel_tables: int = Field(default=4, ge=1, le=64)
+    max_parallel_tables: int = Field(default=4, ge=1, le=PARALLEL_TABLES_MAX)
     """Tables read at the same time."""
 
     num_partitions: int = Field(default=2, ge=1, le=256)

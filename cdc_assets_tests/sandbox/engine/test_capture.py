@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdc_assets.lsn import Lsn
 from cdc_assets.sandbox.engine import cleanup, lsns
-from cdc_assets_tests.sandbox.harness import Client, captured, max_lsn, recorded, serving
+from cdc_assets.sandbox.engine.capture import Capture
+from cdc_assets_tests.sandbox.harness import (
+    CAPTURE_SECONDS_MAX,
+    Client,
+    captured,
+    max_lsn,
+    recorded,
+    serving,
+)
 
 pytestmark = pytest.mark.sqlserver
 
@@ -197,6 +207,26 @@ def test_capture_lags_behind_commits(t: Client) -> None:
     t.run("EXEC sys.sp_cdc_start_job @job_type = N'capture'")
     assert len(changes(t)) == 5
     assert max_lsn(t) > str(newest)
+
+
+@pytest.mark.sandbox
+def test_the_capture_job_outlives_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nothing is captured any more, and whoever waits for an LSN waits in vain."""
+    with serving(tmp_path / "s", capture_interval_seconds=0.05) as server:
+        client = server.client()
+        client.run("CREATE TABLE t (id int PRIMARY KEY)", "EXEC sys.sp_cdc_enable_db")
+        captured(client, "t")
+        step, failed = Capture.step, threading.Event()
+
+        def fails_once(*arguments: Any, **options: Any) -> int:
+            monkeypatch.setattr(Capture, "step", step)
+            failed.set()
+            raise RuntimeError("this look fails")
+
+        monkeypatch.setattr(Capture, "step", fails_once)
+        assert failed.wait(CAPTURE_SECONDS_MAX)
+        client.run("INSERT t VALUES (1)")
+        recorded(client, 1)
 
 
 @pytest.mark.sandbox

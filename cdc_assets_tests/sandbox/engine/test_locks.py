@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 
 from cdc_assets.sandbox.engine import locks, work
 from cdc_assets.sandbox.results import SqlError
+from cdc_assets.sandbox.wire.watcher import RunningRequest
 from cdc_assets_tests.sandbox.harness import Client, captured
 
 WAIT_SECONDS = 30.0
@@ -165,6 +167,22 @@ def test_an_attention_ends_the_wait(t: Client, other: Client) -> None:
     error = waits.result(WAIT_SECONDS)
     assert error is not None and error.number == 0
     t.run("ROLLBACK")
+
+
+def test_an_attention_before_its_statement_is_not_lost(t: Client, other: Client) -> None:
+    """The client gave up while its request was still being taken apart."""
+    t.run("BEGIN TRAN; UPDATE t SET v = 'x' WHERE id = 1")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        request = RunningRequest(ours, other.session)
+        request.cancel()
+        waits = in_the_background(other, "UPDATE t SET v = 'y' WHERE id = 1")
+        error = waits.result(WAIT_SECONDS)
+        request.end()
+        assert error is not None and error.number == 0
+        t.run("COMMIT")
+        RunningRequest(ours, other.session)
+        other.run("UPDATE t SET v = 'y' WHERE id = 1")
 
 
 def test_a_closed_session_gives_its_locks_back(t: Client, other: Client) -> None:
