@@ -138,6 +138,12 @@ class CaptureNotReadyError(CdcError):
     code = "capture_not_ready"
 
 
+class SnapshotWaitsError(CdcError):
+    """A snapshot has no LSN of its own yet; the next sync looks again."""
+
+    code = "snapshot_waits"
+
+
 class DataLossError(CdcError):
     """CDC cleanup removed changes before they were read."""
 

@@ -13,15 +13,17 @@ from cdc_assets.errors import (
     CaptureInstanceUnknownError,
     CdcError,
     DataLossError,
+    SnapshotWaitsError,
     TableReplacedError,
     expected,
 )
 from cdc_assets.ingest.changes import existing_bronze, read_changes
 from cdc_assets.ingest.instances import follow, see_instances
 from cdc_assets.ingest.known import Known
-from cdc_assets.ingest.losses import lost_since, recover
+from cdc_assets.ingest.losses import is_lost, read_position, recover
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.snapshot import (
+    SnapshotRequest,
     prepare_snapshot,
     read_snapshot,
     take_snapshot,
@@ -80,6 +82,8 @@ def advance(database: Database, known: Known, poll: Poll, newest_rows: NewestRow
     """
     try:
         return with_retries(lambda: _work(database, known, poll, newest_rows))
+    except SnapshotWaitsError as waits:
+        return TableOutcome(known.name.key, Work.WAITING, warnings=(f"{waits.what}. {waits.hint}",))
     except Exception as error:  # noqa: BLE001 - one table's failure fails that table alone
         return TableOutcome(known.name.key, Work.FAILED, error=_ours(known, error))
 
@@ -101,6 +105,10 @@ def _work(database: Database, known: Known, poll: Poll, newest_rows: NewestRows)
     instance = _instance(database, known, poll)
     if instance.name in poll.errors:
         raise poll.errors[instance.name]
+    if known.snapshots.newest is not None:
+        # Below it silver would take no change, and no new snapshot.
+        at, newest = known.snapshots.newest.at, newest_lsn(poll, instance)
+        check_history(at, newest, where=str(table), name="snapshot")
     known = see_instances(database, known, instance, poll)
     if complete is None and known.position is not None:
         raise TableReplacedError(
@@ -109,7 +117,8 @@ def _work(database: Database, known: Known, poll: Poll, newest_rows: NewestRows)
             hint=f"Restore {database.name.facts_uri}. {anew(str(table))}",
         )
     if complete is None or known.position is None:
-        return take_snapshot(database, table, instance, poll, known.snapshots)
+        request = SnapshotRequest(wait=known.resnapshot)
+        return take_snapshot(database, table, instance, poll, known.snapshots, request)
     if known.resnapshot or known.snapshots.open is not None:
         return _snapshot_anew(database, known, instance, poll, newest_rows)
     return _changes_or_recovery(database, known, instance, poll, newest_rows)
@@ -129,10 +138,12 @@ def _snapshot_anew(
     """
     opened = known.snapshots.open
     lost_from = opened.lost_from if opened else None
-    if lost_from is None:
-        lost_from = lost_since(database, known, instance, poll)
+    position = read_position(database, known)
+    if lost_from is None and is_lost(position, known, instance, poll):
+        lost_from = position.commit_ts
+    request = SnapshotRequest(position, lost_from, wait=known.resnapshot)
     try:
-        return take_snapshot(database, known.name, instance, poll, known.snapshots, lost_from)
+        return take_snapshot(database, known.name, instance, poll, known.snapshots, request)
     except CdcError as error:
         if known.resnapshot or lost_from is not None:
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -75,6 +75,8 @@ def append_batch(
         choice = database.choose(table.key, beyond, counts.rows)
         pieces = [p for part in parts if part.rows for p in split(connection, database, part)]
         end, floors = _times(connection, poll, position, end, pieces)
+        if end.commit_ts > counts.max_commit_ts:
+            counts = _with_latest(connection, poll, counts, pieces[-1], floors[-1])
     # After a reset, bronze may be a new table: ids go on after those that the facts know.
     batch_id = max(bronze.transaction_version(table.changes_app) or 0, head.recorded) + 1
     commit = ChangeCommit(
@@ -138,6 +140,22 @@ def _times(
     return end.no_earlier_than(latest), floors
 
 
+def _with_latest(
+    connection: Connection, poll: Poll, counts: ChangeCounts, piece: Piece, floor: datetime
+) -> ChangeCounts:
+    """The counts with the time that the last row carries, where the log has a later one.
+
+    It is another table's, unless the clock went back before the last commit.
+    """
+    clock, first, last = poll.clock, piece.span.first, counts.max_lsn
+    latest = max(counts.max_commit_ts, floor)
+    found = latest_commit_ts(connection, clock, first, last)
+    if found is not None and found > latest:
+        own = latest_commit_ts(connection, clock, first, last, piece.part.instance.name)
+        latest = max(latest, own or latest)
+    return replace(counts, max_commit_ts=latest)
+
+
 def _counted(
     rows: Sequence[Mapping[str, Any]], poll: Poll, position: Offset
 ) -> ChangeCounts | None:
@@ -148,22 +166,25 @@ def _counted(
     def count(operation: Operation) -> int:
         return sum(row["row_count"] for row in rows if row["operation"] == operation)
 
-    def utc(row: Mapping[str, Any], end: str) -> datetime:
+    def at(row: Mapping[str, Any], end: str) -> Offset:
         local, lsn = row[f"{end}_commit_ts"], Lsn.parse(row[f"{end}_lsn"])
         if local is None:
             # Cleanup took the commit's time between the two tables of the count.
             raise DataLossError(
                 f"the commit {lsn} is being removed by cleanup", hint="Sync more often."
             )
-        return max(poll.clock.to_utc(local, lsn), position.commit_ts)
+        return Offset(lsn, max(poll.clock.to_utc(local, lsn), position.commit_ts))
 
+    # By LSN, not by time: a clock may have been set back between the two.
+    first = min((at(row, "min") for row in rows), key=lambda offset: offset.lsn)
+    last = max((at(row, "max") for row in rows), key=lambda offset: offset.lsn)
     return ChangeCounts(
         rows=sum(row["row_count"] for row in rows),
         deletes=count(Operation.DELETE),
         inserts=count(Operation.INSERT),
         updates=count(Operation.AFTER),
-        min_lsn=Lsn.parse(min(row["min_lsn"] for row in rows)),
-        max_lsn=Lsn.parse(max(row["max_lsn"] for row in rows)),
-        min_commit_ts=min(utc(row, "min") for row in rows),
-        max_commit_ts=max(utc(row, "max") for row in rows),
+        min_lsn=first.lsn,
+        max_lsn=last.lsn,
+        min_commit_ts=first.commit_ts,
+        max_commit_ts=max(first.commit_ts, last.commit_ts),
     )

@@ -58,12 +58,16 @@ def commit_at_or_below(connection: Connection, lsn: Lsn, clock: ServerClock) -> 
 
 
 def latest_commit_ts(
-    connection: Connection, clock: ServerClock, first: Lsn, last: Lsn
+    connection: Connection, clock: ServerClock, first: Lsn, last: Lsn, instance: str = ""
 ) -> datetime | None:
-    """The largest commit time of a closed range, in UTC: clocks step back."""
+    """The largest commit time of a closed range, in UTC: clocks step back.
+
+    With an `instance`, of the commits that changed its table.
+    """
     found = []
+    text = queries.latest_change(instance) if instance else queries.LATEST_COMMIT
     for low, high in clock.segments(first, last):
-        row = connection.rows(queries.LATEST_COMMIT, [str(low), str(high)])[0]
+        row = connection.rows(text, [str(low), str(high)])[0]
         if row["commit_ts"] is not None:
             found.append(clock.to_utc(row["commit_ts"], low))
     return max(found, default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc_assets.errors import CdcError, TableReplacedError
 from cdc_assets.ingest.snapshot import PreparedSnapshot
@@ -43,6 +43,12 @@ class Known:
     def identity(self) -> Identity | None:
         """The capture instance last read."""
         return self.snapshots.identity(self.control)
+
+    def with_opened(self, opened: PreparedSnapshot | CdcError | None) -> Known:
+        """The same with its first snapshot as it was opened, or with why it was not."""
+        if isinstance(opened, CdcError):
+            return replace(self, prepared=None, error=opened)
+        return replace(self, prepared=opened)
 
     def position_after(self, written: Offset | None) -> Offset:
         """How far the table was read, where its own change commits reach `written`.

@@ -25,7 +25,7 @@ from cdc_assets.ingest.clock import commit_at_or_below
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import poll_database
-from cdc_assets.ingest.snapshot import take_snapshot
+from cdc_assets.ingest.snapshot import SnapshotRequest, take_snapshot
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.names import TableName
@@ -47,7 +47,7 @@ def recover(database: Database, known: Known, loss: DataLossError) -> TableOutco
     gone on, and a read that gave too few rows may have been no loss.
     """
     known = _refreshed(database, known)
-    table, position = known.name, _position(database, known)
+    table, position = known.name, read_position(database, known)
     instance, poll = _look(database, known, position)
     try:
         check_continues(position, known.chain(instance, poll), poll, where=str(table))
@@ -66,19 +66,17 @@ def recover(database: Database, known: Known, loss: DataLossError) -> TableOutco
         until = poll.max.commit_ts if poll.max else position.commit_ts
         end = Offset(newest_lsn(poll, instance), until)
         _record(database, table, Event.RECOVERING, position, end)
-    return take_snapshot(database, table, instance, poll, known.snapshots, position.commit_ts)
+    request = SnapshotRequest(position, position.commit_ts)
+    return take_snapshot(database, table, instance, poll, known.snapshots, request)
 
 
-def lost_since(
-    database: Database, known: Known, instance: CaptureInstance, poll: Poll
-) -> datetime | None:
-    """Where a gap begins that the changes cannot get past; None where they can go on."""
-    position = _position(database, known)
+def is_lost(position: Offset, known: Known, instance: CaptureInstance, poll: Poll) -> bool:
+    """Whether there is a gap that the changes after a position cannot get past."""
     try:
         check_continues(position, known.chain(instance, poll), poll, where=str(known.name))
     except DataLossError:
-        return position.commit_ts
-    return None
+        return True
+    return False
 
 
 def _refreshed(database: Database, known: Known) -> Known:
@@ -93,7 +91,8 @@ def _refreshed(database: Database, known: Known) -> Known:
     )
 
 
-def _position(database: Database, known: Known) -> Offset:
+def read_position(database: Database, known: Known) -> Offset:
+    """How far the table was read, by what bronze says too."""
     bronze = existing_bronze(database, known.name, known.control)
     return known.position_after(changes_end(bronze, known.name.changes_app))
 

@@ -21,6 +21,7 @@ class Work(StrEnum):
     CHANGES = "changes"
     QUIET = "quiet"
     SKIPPED = "skipped"
+    WAITING = "waiting"
     FAILED = "failed"
 
 

@@ -39,6 +39,7 @@ def poll_database(
     rtt_ms = (time.monotonic() - started) * 1000
     first = min(positions.values(), default=newest) or Lsn.of_int(0)
     clock, end = read_clock(connection, zone, first, newest)
+    monotonic_seconds = time.monotonic()
     errors: dict[str, CdcError] = {}
     has_rows = {} if newest is None else _has_rows(connection, positions, newest, errors)
     watermarks = _watermarks(connection, instances)
@@ -51,6 +52,7 @@ def poll_database(
         rtt_ms=rtt_ms,
         errors=errors,
         unmapped=_unmapped(connection, observed),
+        monotonic_seconds=monotonic_seconds,
     )
 
 

@@ -19,6 +19,9 @@ from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.sqlserver.connection import with_retries
 
+TOLD_BY_EVENTS = (Work.SNAPSHOT, Work.SKIPPED, Work.WAITING)
+"""Work that changes which snapshots and gaps the events tell of."""
+
 RECORD_EVERY_SECONDS = 30.0
 """How long the facts and verdicts of finished tables may wait for those of the others."""
 
@@ -56,7 +59,7 @@ class Recorder:
                 for entry in outcome.facts
             ]
         )
-        if any(outcome.work in (Work.SNAPSHOT, Work.SKIPPED) for outcome in outcomes):
+        if any(outcome.work in TOLD_BY_EVENTS for outcome in outcomes):
             self.events = facts.events()
             self.snapshots = snapshots_by_target(self.events)
         faults.reach(FaultPoint.FACTS_WRITTEN)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from deltalake import DeltaTable
+
 from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Event
@@ -19,18 +21,20 @@ from cdc_assets.planning.snapshots import Snapshots
 
 
 def reset(database: Database, key: str) -> FactsRow:
-    """Give up a table's bronze, its position and its gaps; the next sync takes a first snapshot.
+    """Give up a table's bronze and silver, its positions and gaps; a first snapshot comes next.
 
     Batch ids go on. Gives the event; raises `CommitConflictError` where another reset came first.
     """
     table, facts = database.table(key), database.lake.facts
-    bronze = database.lake.bronze(table)
-    known = database.lake.control.read().get(table.bronze)
-    discarded = table_id(bronze) if bronze else known and known.table_id
+    control = database.lake.control.read()
+    discarded = {
+        "bronze": _id(database.lake.bronze(table), control.get(table.bronze)),
+        "silver": _id(database.lake.silver(table), control.get(table.silver)),
+    }
     row = FactsRow(
         target=table.bronze,
         event=str(Event.RESET),
-        detail=json.dumps({"bronze": discarded}),
+        detail=json.dumps(discarded),
         written_at=utc_now(),
     )
     version = (facts.version_of(table.reset_app) or 0) + 1
@@ -52,5 +56,12 @@ def clear(database: Database, tables: Sequence[TableName]) -> None:
 
 
 def is_stale(control: ControlRow | None, snapshots: Snapshots) -> bool:
-    """Whether a control row speaks of a bronze table that a reset has given up."""
+    """Whether a control row speaks of a table that a reset has given up."""
     return control is not None and control.table_id in snapshots.discarded
+
+
+def _id(table: DeltaTable | None, control: ControlRow | None) -> str | None:
+    """The id of the table that is there, else of the one that control knew."""
+    if table is not None:
+        return table_id(table)
+    return control.table_id if control else None

@@ -18,13 +18,14 @@ from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Column, Event, Operation, bronze_columns
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import CaptureNotReadyError, CommitConflictError
+from cdc_assets.errors import CdcError, TableReplacedError
 from cdc_assets.faults import FaultPoint
-from cdc_assets.ingest.clock import commit_at_or_below, read_utc_now
+from cdc_assets.ingest.clock import commit_at_or_below, latest_commit_ts, read_clock
 from cdc_assets.ingest.columns import columns_to_load, computed_left_out
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.ingest.ranges import snapshot_ranges, table_rows
+from cdc_assets.ingest.waiting import Taken, next_lsn
 from cdc_assets.lake.bronze import snapshot_rows
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import beyond_arrow, check_names, table_id
@@ -41,11 +42,23 @@ from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import Captured
 from cdc_assets.sqlserver.connection import Connection
 
-NEXT_LSN_SECONDS_MAX = 360.0
-"""How long a snapshot waits for an LSN above the last one's; idle entries come every 305 s."""
 
-NEXT_LSN_POLL_SECONDS = 2.0
-"""How often it looks meanwhile."""
+@dataclass(frozen=True, slots=True)
+class SnapshotRequest:
+    """What a snapshot is taken for.
+
+    `since` is how far the table was read: no row may come with an earlier time. `lost_from` (UTC)
+    is where the gap begins that it closes. `wait` says whether somebody waits for it, should
+    there be no LSN for it yet.
+    """
+
+    since: Offset | None = None
+    lost_from: datetime | None = None
+    wait: bool = False
+
+
+FIRST = SnapshotRequest()
+"""A table's first one, in a sync that comes again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,7 @@ class PreparedSnapshot:
     """A snapshot that can be read, once it is opened: its `open_entry` written, if it has one."""
 
     table: TableName
+    poll: Poll
     instance: CaptureInstance
     columns: Captured
     bronze: DeltaTable
@@ -69,15 +83,19 @@ def take_snapshot(
     instance: CaptureInstance,
     poll: Poll,
     snapshots: Snapshots,
-    lost_from: datetime | None = None,
+    request: SnapshotRequest = FIRST,
 ) -> TableOutcome:
     """Open a snapshot, or go on with the open one, and read it.
 
-    `lost_from` is where the gap begins that it closes. A rerun after a crash finds what is there:
-    rows in bronze are never read again, and it never gives a newer LSN than the rows it wrote.
+    A rerun after a crash finds what is there: rows in bronze are never read again, and it never
+    gives a newer LSN than the rows it wrote. Raises `SnapshotWaitsError` where there is no LSN
+    for it yet.
     """
-    prepared = prepare_snapshot(database, table, instance, poll, snapshots, lost_from)
-    return read_snapshot(database, open_snapshots(database, [prepared])[0])
+    prepared = prepare_snapshot(database, table, instance, poll, snapshots, request)
+    opened = open_snapshots(database, [prepared])[table]
+    if isinstance(opened, CdcError):
+        raise opened
+    return read_snapshot(database, opened)
 
 
 def prepare_snapshot(
@@ -86,7 +104,7 @@ def prepare_snapshot(
     instance: CaptureInstance,
     poll: Poll,
     snapshots: Snapshots,
-    lost_from: datetime | None = None,
+    request: SnapshotRequest = FIRST,
 ) -> PreparedSnapshot:
     """All that can fail before a snapshot is opened: grants, types, names, an LSN of its own."""
     with database.connections.lend() as connection:
@@ -99,24 +117,32 @@ def prepare_snapshot(
         check_names(bronze, declared, where=str(table))
         choice = _choice(database, connection, table, instance, beyond_arrow(bronze, declared))
         snapshot = _usable_open(bronze, table, instance, poll, snapshots)
-        if snapshot is not None and snapshot.lost_from is None and lost_from is not None:
+        if snapshot is not None and snapshot.lost_from is None and request.lost_from is not None:
             snapshot = None  # It was opened before the gap that has to be closed.
         entry = None
         if snapshot is None:
-            snapshot = _planned(connection, table, instance, poll, snapshots, lost_from)
+            snapshot = _planned(connection, instance, poll, snapshots, request)
             snapshot = replace(snapshot, keys=columns.renamed(snapshot.keys))
             entry = _open_entry(table, instance, poll, snapshots, snapshot, str(choice))
     return PreparedSnapshot(
-        table, instance, columns, bronze, choice, snapshot, snapshots.newest, open_entry=entry
+        table,
+        poll,
+        instance,
+        columns,
+        bronze,
+        choice,
+        snapshot,
+        snapshots.newest,
+        open_entry=entry,
     )
 
 
 def open_snapshots(
     database: Database, prepared: Sequence[PreparedSnapshot]
-) -> list[PreparedSnapshot]:
+) -> dict[TableName, PreparedSnapshot | CdcError]:
     """Record their LSNs before anything is read, in one commit; of two openers the first wins.
 
-    Gives them as they were opened, which may be another sync's.
+    Gives them as they were opened, which may be another sync's, or why one was not.
     """
     facts = database.lake.facts
     wanted = [one.open_entry for one in prepared if one.open_entry is not None]
@@ -124,17 +150,22 @@ def open_snapshots(
     lost = [one for one in prepared if one.open_entry and one.open_entry.app_id not in written]
     newest = snapshots_by_target(facts.events()) if lost else {}
     faults.reach(FaultPoint.SNAPSHOT_OPENED)
-    return [_follow(one, newest[one.table.bronze]) if one in lost else one for one in prepared]
+    return {
+        one.table: _follow(database, one, newest[one.table.bronze]) if one in lost else one
+        for one in prepared
+    }
 
 
-def _follow(prepared: PreparedSnapshot, snapshots: Snapshots) -> PreparedSnapshot:
-    """The snapshot that another sync has opened meanwhile."""
+def _follow(
+    database: Database, prepared: PreparedSnapshot, snapshots: Snapshots
+) -> PreparedSnapshot | CdcError:
+    """The snapshot that another sync has opened meanwhile, or that there is none to see."""
     other = snapshots.newest
     if other is None or other == prepared.before:
-        raise CommitConflictError(
-            "its opened snapshots are not those that its facts tell of",
+        return TableReplacedError(
+            "the facts lack the event of a snapshot that was opened",
             where=str(prepared.table),
-            hint="Were events removed from the facts by hand? Restore them.",
+            hint=f"Were rows removed from {database.name.facts_uri} by hand? Restore it.",
         )
     return replace(prepared, snapshot=other)
 
@@ -167,8 +198,7 @@ def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcom
         result = database.engine(choice).append(plan)
     faults.reach(FaultPoint.SNAPSHOT_APPENDED)
     with database.connections.lend() as connection:
-        # A clock that was set back must not put the mark below what is known to be complete.
-        high_mark = max(read_utc_now(connection), snapshot.at.commit_ts)
+        high_mark = _high_mark(connection, prepared)
     bronze.update_incremental()
     rows = result.rows if result.committed else snapshot_rows(bronze, snapshot.at.lsn)
     return TableOutcome(
@@ -227,47 +257,44 @@ def _usable_open(
     return opened if written or opened.at.lsn.next() >= watermark else None
 
 
+def _high_mark(connection: Connection, prepared: PreparedSnapshot) -> datetime:
+    """The latest commit time that a row of the read can have, in UTC.
+
+    It is the server's time after the read, unless its clock was set back meanwhile: then it had
+    gone at least as far as it would have without, and as the commits say that capture has
+    processed since.
+    """
+    poll, at = prepared.poll, prepared.snapshot.at
+    newest, first = read_max_lsn(connection), at.lsn.next()
+    clock, _ = read_clock(connection, poll.clock.zone, first, newest)
+    marks = [clock.utc_now, poll.utc_now_after(time.monotonic()), at.commit_ts]
+    if newest is not None and newest >= first:
+        marks.append(latest_commit_ts(connection, clock, first, newest) or at.commit_ts)
+    return max(marks)
+
+
 def _planned(
     connection: Connection,
-    table: TableName,
     instance: CaptureInstance,
     poll: Poll,
     known: Snapshots,
-    lost_from: datetime | None,
+    request: SnapshotRequest,
 ) -> Snapshot:
     """A new snapshot: of the table's first kind, or a further one, at an LSN of its own."""
     newest = known.newest
     at = _time_of(connection, snapshot_lsn(poll, instance), instance, poll)
-    if newest is not None and at.lsn <= newest.at.lsn:
-        at = _await_above(connection, newest.at.lsn, poll, table, known.used)
-    elif at.lsn in known.used:
-        at = _await_above(connection, at.lsn, poll, table, known.used)
+    last = max(at.lsn, newest.at.lsn) if newest is not None else at.lsn
+    if at.lsn in known.used or last > at.lsn:
+        at = next_lsn(connection, Taken(last, known.used), poll, wait=request.wait)
+    for before in (request.since, newest.at if newest else None):
+        if before is not None and before.lsn < at.lsn:
+            # A clock may have been set back since: times do not go back along the log.
+            found = latest_commit_ts(connection, poll.clock, before.lsn.next(), at.lsn)
+            at = at.no_earlier_than(max(before.commit_ts, found or before.commit_ts))
     if known.complete is None:
         return Snapshot(at, instance.index_columns)
+    lost_from = request.lost_from
     return Snapshot(at, instance.index_columns, kind=Event.RESNAPSHOT, lost_from=lost_from)
-
-
-def _await_above(
-    connection: Connection, earlier: Lsn, poll: Poll, table: TableName, used: frozenset[Lsn]
-) -> Offset:
-    """The next LSN that capture gives: with an earlier one the rows would pass for those.
-
-    Raises `CaptureNotReadyError` where none comes: an idle database maps one every five minutes.
-    """
-    deadline = time.monotonic() + NEXT_LSN_SECONDS_MAX
-    while True:
-        newest = read_max_lsn(connection)
-        if newest is not None and newest > earlier and newest not in used:
-            found = commit_at_or_below(connection, newest, poll.clock)
-            if found is not None:
-                return Offset(newest, found.commit_ts)
-        if time.monotonic() >= deadline:
-            raise CaptureNotReadyError(
-                f"no commit since the snapshot at {earlier} was captured",
-                where=str(table),
-                hint="Is the capture job running? Write to any captured table, or run again.",
-            )
-        time.sleep(NEXT_LSN_POLL_SECONDS)
 
 
 def _open_entry(

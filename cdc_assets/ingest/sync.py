@@ -105,8 +105,8 @@ def sync(
 def _opened(database: Database, known: Sequence[Known]) -> list[Known]:
     """The tables with their first snapshots opened."""
     prepared = [one.prepared for one in known if one.prepared is not None]
-    opened = {one.table: one for one in open_snapshots(database, prepared)} if prepared else {}
-    return [replace(one, prepared=opened.get(one.name)) for one in known]
+    opened = open_snapshots(database, prepared) if prepared else {}
+    return [one.with_opened(opened.get(one.name)) for one in known]
 
 
 def _gaps(known: Sequence[Known], events: Sequence[FactsRow] | None) -> Mapping[str, Gap]:
@@ -124,7 +124,11 @@ def _known(database: Database, tables: Sequence[str], resnapshot: bool) -> list[
     recorded = recorded_by_target(events)
     # A reset that died after its event is finished first.
     names = [database.table(key) for key in tables]
-    stale = [n for n in names if is_stale(control.get(n.bronze), snapshots[n.bronze])]
+    stale = [
+        name
+        for name in names
+        if any(is_stale(control.get(n), snapshots[name.bronze]) for n in (name.bronze, name.silver))
+    ]
     if stale:
         clear(database, stale)
         control = database.lake.control.read()

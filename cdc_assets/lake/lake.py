@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Transaction
 
 from cdc_assets.contract import BRONZE, SILVER, Column
 from cdc_assets.lake.control import Control
@@ -56,3 +56,19 @@ class Lake:
     def ensure_silver(self, table: TableName, columns: tuple[Column, ...]) -> DeltaTable:
         """A table's silver, created with these columns where it is missing."""
         return ensure_table(table.silver_uri, SILVER, self.options, columns, self._by_spark)
+
+    def renew_silver(
+        self, table: TableName, columns: tuple[Column, ...], version: int
+    ) -> DeltaTable:
+        """A table's silver, empty under another id, as version `version` of its applies.
+
+        So an apply that began before is overtaken.
+        """
+        return create_table(
+            table.silver_uri,
+            SILVER,
+            self.options,
+            columns,
+            mode="overwrite",
+            transaction=Transaction(table.apply_app, version),
+        )

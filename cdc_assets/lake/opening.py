@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from deltalake import CommitProperties, DeltaTable, TableFeatures
+from deltalake import CommitProperties, DeltaTable, TableFeatures, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_assets.contract import SCHEMA_VERSION_PROPERTY, Column, TableContract
@@ -67,6 +67,7 @@ def create_table(
     columns: tuple[Column, ...],
     *,
     mode: Literal["error", "overwrite"] = "error",
+    transaction: Transaction | None = None,
 ) -> DeltaTable:
     """A new table at `uri`, or with `overwrite` the one there, empty and with another id."""
     configuration = {SCHEMA_VERSION_PROPERTY: str(contract.version)}
@@ -82,7 +83,9 @@ def create_table(
             storage_options=dict(options),
             raise_if_key_not_exists=False,
             # Retried, a lost creation becomes a second commit that gives the table another id.
-            commit_properties=CommitProperties(max_commit_retries=0),
+            commit_properties=CommitProperties(
+                max_commit_retries=0, app_transactions=[transaction] if transaction else None
+            ),
         )
     except DeltaError:
         winner = open_table(uri, contract, options)

@@ -98,8 +98,12 @@ def _sync(
 
 def _no_gap(key: dg.AssetKey, outcome: "TableOutcome") -> dg.AssetCheckResult:
     """Red for a loss; a table that failed otherwise was not looked at, which is a warning."""
-    error = outcome.error
-    told = "Every change since the snapshot was read."
+    error, waits = outcome.error, outcome.work == "waiting"
+    told = (
+        f"Not known: {outcome.warnings[0]}"
+        if waits
+        else "Every change since the snapshot was read."
+    )
     if error is not None:
         told = str(error) if isinstance(error, DataLossError) else f"Not known: {error}"
     elif outcome.gap is not None:
@@ -108,7 +112,7 @@ def _no_gap(key: dg.AssetKey, outcome: "TableOutcome") -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         asset_key=key,
         check_name=NO_GAP,
-        passed=error is None and outcome.gap is None,
+        passed=error is None and outcome.gap is None and not waits,
         severity=dg.AssetCheckSeverity.ERROR if lost else dg.AssetCheckSeverity.WARN,
         description=told,
         metadata={"cdc/code": error.code if error else "data_loss" if lost else NO_GAP},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from cdc_assets.errors import CaptureInstanceUnknownError, CaptureNotReadyError, CdcError
 from cdc_assets.lsn import Lsn
@@ -56,6 +57,12 @@ class Poll:
     errors: Mapping[str, CdcError] = field(default_factory=dict)
     unmapped: frozenset[Lsn] = frozenset()
     """Positions that an earlier poll observed and the log lacks, though it goes back so far."""
+    monotonic_seconds: float = 0.0
+    """What `time.monotonic` said when the server's clock was read."""
+
+    def utc_now_after(self, monotonic_seconds: float) -> datetime:
+        """The server's time at a later moment, had nobody set its clock since."""
+        return self.clock.utc_now + timedelta(seconds=monotonic_seconds - self.monotonic_seconds)
 
     def listed(self, identity: Identity) -> CaptureInstance | None:
         """The instance of that identity, while it is there."""

@@ -89,14 +89,14 @@ def check_mapped(position: Offset, poll: Poll, *, where: str) -> None:
         )
 
 
-def check_history(position: Offset, newest: Lsn, *, where: str) -> None:
+def check_history(position: Offset, newest: Lsn, *, where: str, name: str = "position") -> None:
     """Raise `HistoryChangedError` for a position above all LSNs that the server has given.
 
     `newest` must have been read after the position: another sync may have moved that since.
     """
     if position.lsn > newest:
         raise HistoryChangedError(
-            f"the position {position.lsn} is above the newest LSN {newest}",
+            f"the {name} {position.lsn} is above the newest LSN {newest}",
             where=where,
             hint="The database was restored or failed over. " + anew(where),
         )

@@ -43,7 +43,7 @@ class Snapshots:
     `opens` is how many were ever opened, which is also the last version of that transaction id,
     and `used` are their LSNs: transaction ids too, which a reset does not free. An LSN past which
     changes were skipped is among them, since no poll gave that either. `discarded` are the
-    ids of the bronze tables that resets have given up.
+    ids of the bronze and silver tables that resets have given up.
     """
 
     complete: Snapshot | None = None
@@ -99,7 +99,7 @@ def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
         opens += row.event == Event.SNAPSHOT_OPEN
         if row.event == Event.RESET:
             complete = opened = bootstrap = after_loss = None
-            discarded |= {row.payload["bronze"]} - {None}
+            discarded.update(filter(None, map(row.payload.get, ("bronze", "silver"))))
         if row.event == Event.DATA_SKIPPED and row.newest_lsn is not None:
             used.add(row.newest_lsn)
         snapshot = _snapshot(row)

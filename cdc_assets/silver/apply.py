@@ -149,15 +149,22 @@ def _apply(
     if read is None:
         return ApplyOutcome(table.key, bronze_found=False)
     silver_id = table_id(before.silver) if before.silver else None
-    work = _range(read, silver_id)
+    given_up = silver_id in snapshots.discarded
+    work = _range(read, None if given_up else silver_id)
     if work is None:
         return ApplyOutcome(table.key, bronze_found=True, hold=Hold.SNAPSHOT_OPEN)
     keys = _keys(database, table, read)
-    if read.position.table_id not in (None, silver_id):
+    if given_up or read.position.table_id not in (None, silver_id):
         # Before another table takes its place: an empty silver must not carry a verdict.
         lost = ControlRow(table.silver)
         database.lake.control.merge(lambda rows: [rows.get(table.silver, lost).without_position()])
     columns = silver_columns(read.captured)
+    if given_up:
+        # Its rows may have LSNs above those to come, and a row only takes a newer image.
+        renewed = database.lake.renew_silver(table, columns, before.version + 1)
+        if table_id(renewed) in snapshots.discarded:
+            return ApplyOutcome(table.key, bronze_found=True, overtaken=True)
+        before = replace(before, silver=renewed, version=before.version + 1)
     silver = before.silver or database.lake.ensure_silver(table, columns)
     faults.reach(FaultPoint.SILVER_CREATED)
     check_names(silver, columns, where=str(table))
@@ -196,11 +203,15 @@ def _read(
     snapshots: Snapshots,
 ) -> _Read | None:
     bronze = database.lake.bronze(table)
-    if bronze is None:
+    if bronze is None or table_id(bronze) in snapshots.discarded:
+        # What a reset has given up is not there.
         return None
     captured = captured_of_bronze(columns_of(bronze))
+    verdict = control.get(table.bronze)
+    if verdict is None or verdict.table_id in snapshots.discarded:
+        verdict = ControlRow(table.bronze)
     return _Read(
-        verdict=control.get(table.bronze) or ControlRow(table.bronze),
+        verdict=verdict,
         position=control.get(table.silver) or ControlRow(table.silver),
         snapshots=snapshots,
         bronze=bronze,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from cdc_assets.names import ZONE_PATTERN
+from cdc_assets.sqlserver.queries import change_table
 
 SAME_OFFSET_HOURS = 7 * 24
 """Two equal offsets this far apart may have others between them."""
@@ -35,6 +36,16 @@ LATEST_COMMIT = (
     "SELECT CAST(MAX(tran_end_time) AS datetime2(3)) AS commit_ts FROM cdc.lsn_time_mapping"
     " WHERE start_lsn >= CONVERT(binary(10), ?, 1) AND start_lsn <= CONVERT(binary(10), ?, 1)"
 )
+
+
+def latest_change(instance: str) -> str:
+    """The largest time of the commits of a closed range that an instance has rows of."""
+    return (
+        "SELECT CAST(MAX(m.tran_end_time) AS datetime2(3)) AS commit_ts"
+        " FROM cdc.lsn_time_mapping AS m WHERE m.start_lsn >= CONVERT(binary(10), ?, 1)"
+        " AND m.start_lsn <= CONVERT(binary(10), ?, 1) AND EXISTS"
+        f" (SELECT 1 FROM {change_table(instance)} AS c WHERE c.[__$start_lsn] = m.start_lsn)"
+    )
 
 
 def ends(zone: str) -> str:

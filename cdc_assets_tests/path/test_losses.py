@@ -12,6 +12,7 @@ from cdc_assets.clock import utc_now
 from cdc_assets.contract import Event, Operation
 from cdc_assets.errors import DataLossError, SettingsError
 from cdc_assets.ingest import snapshot as snapshot_module
+from cdc_assets.ingest import waiting as waiting_module
 from cdc_assets.ingest.losses import acknowledge
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.recording import Recorder
@@ -200,7 +201,7 @@ def test_a_second_snapshot_waits_for_an_lsn_of_its_own(
     wait: Callable[[float], None] = lambda _: items.source.execute(  # noqa: E731
         "EXEC sandbox.capture_now @idle = 1"
     )
-    monkeypatch.setattr(snapshot_module.time, "sleep", wait)
+    monkeypatch.setattr(waiting_module.time, "sleep", wait)
     report = sync(items.database(), resnapshot=True)
     assert report.outcomes[TABLE].error is None
     assert len({r["_snapshot"] for r in items.bronze(TABLE)}) == 2
