@@ -88,14 +88,14 @@ def _min_lsn(place: Place, name: Value) -> str:
     text = convert(name, types.nvarchar(128)).sql
     if not visible:
         return f"CASE WHEN {text} IS NULL THEN NULL ELSE {ZERO} END"
-    folded = collation.equality_key(text, types.SYSNAME)
-    branches = " ".join(
-        f"WHEN {collation.equality_key(values.quote(i.name), types.SYSNAME)} THEN {i.table}"
-        for i in visible
-    )
-    number = f"(CASE {folded} {branches} ELSE 0 END)"
+    listed = ", ".join(f"({values.quote(i.name)}, {i.table})" for i in visible)
+    known, asked = (collation.equality_key(t, types.SYSNAME) for t in ("i.name", text))
+    # A list that is joined: a branch for each instance would be planned again and again.
     return (
-        f"CASE WHEN {text} IS NULL OR {number} = 0 THEN {ZERO} ELSE {_reached(place, number)} END"
+        f"(SELECT CASE WHEN count(*) = 0 THEN {ZERO} ELSE"
+        f" max(CASE WHEN w.start_lsn <= {max_lsn(place)} THEN w.start_lsn END) END"
+        f" FROM (VALUES {listed}) AS i(name, number)"
+        f" LEFT JOIN catalog.watermarks AS w ON w.instance = i.number WHERE {known} = {asked})"
     )
 
 

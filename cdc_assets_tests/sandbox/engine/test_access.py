@@ -49,6 +49,20 @@ def test_least_privilege_is_enough(reader: Client) -> None:
     assert len(reader.rows("EXEC sp_spaceused 'dbo.t'")) == 1
 
 
+def test_min_lsn_of_names_in_a_column(reader: Client) -> None:
+    """One statement for many instances; who is unknown or forbidden gets 0x00…."""
+    text = "CONVERT(varchar(22), sys.fn_cdc_get_min_lsn({}), 1)"
+    names = ["'dbo_t'", "'DBO_T'", "'dbo_u'", "'none'", "CAST(NULL AS sysname)"]
+    asked = ", ".join(f"({place}, {name})" for place, name in enumerate(names))
+    found = reader.rows(
+        f"SELECT {text.format('v.name')} FROM (VALUES {asked}) AS v (place, name) ORDER BY v.place"
+    )
+    alone = [reader.value(f"SELECT {text.format(name)}") for name in names[:4]]
+    zero = "0x" + "0" * 20
+    assert [row[0] for row in found] == [*alone, zero]
+    assert alone[0] == alone[1] != alone[2] == alone[3] == zero
+
+
 DENIED = [
     ("SELECT * FROM u", 229),
     ("SELECT * FROM cdc.dbo_u_CT", 229),
