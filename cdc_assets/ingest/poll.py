@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from cdc_assets.errors import CdcError, PermissionMissingError, SourceQueryError
 from cdc_assets.ingest.clock import read_clock
@@ -92,8 +91,8 @@ def _ask_for_rows(
     connection: Connection, some: Sequence[tuple[str, Lsn]], newest: Lsn
 ) -> dict[str, bool]:
     text = queries.has_changes([name for name, _ in some])
-    parameters = [p for name, lsn in some for p in (name, str(lsn), str(newest))]
-    return _by_instance(connection.rows(text, parameters), "has_rows", bool)
+    parameters = [str(bound) for _, lsn in some for bound in (lsn, newest)]
+    return {some[row["place"]][0]: True for row in connection.rows(text, parameters)}
 
 
 def _unmapped(connection: Connection, observed: Collection[Lsn]) -> frozenset[Lsn]:
@@ -110,11 +109,6 @@ def _unmapped(connection: Connection, observed: Collection[Lsn]) -> frozenset[Ls
 def _watermarks(connection: Connection, instances: Iterable[str]) -> dict[str, Lsn | None]:
     found: dict[str, Lsn | None] = {}
     for some in queries.per_statement(sorted(instances)):
-        parameters = [p for name in some for p in (name, name)]
-        rows = connection.rows(queries.watermarks(len(some)), parameters)
-        found.update(_by_instance(rows, "min_lsn", Lsn.parse_optional))
+        rows = connection.rows(queries.watermarks(len(some)), some)
+        found.update({row["instance"]: Lsn.parse_optional(row["min_lsn"]) for row in rows})
     return found
-
-
-def _by_instance(rows: list[dict[str, Any]], column: str, read: Any) -> dict[str, Any]:
-    return {row["instance"]: read(row[column]) for row in rows}

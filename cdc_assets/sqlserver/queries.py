@@ -50,7 +50,7 @@ PARAMETERS_MAX = 2_000
 """Parameters of one statement; SQL Server takes 2,100, and some of them are its own."""
 
 INSTANCES_PER_POLL_MAX = 500
-"""Instances named in one statement; each takes three parameters."""
+"""Instances or LSNs named in one statement; each takes three parameters at most."""
 
 
 def per_statement(items: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -114,21 +114,26 @@ def source_table(schema: str, table: str) -> str:
 
 
 def has_changes(instances: Sequence[str]) -> str:
-    """Whether each instance has rows in its (after, up to]; three parameters an instance."""
+    """The places of those instances that have rows in their (after, up to].
+
+    Two parameters an instance, in order. What is asked at every poll, of every table: one seek
+    each, and nothing for a quiet one to give back.
+    """
     return " UNION ALL ".join(
-        "SELECT CAST(? AS nvarchar(128)) AS instance, CASE WHEN EXISTS (SELECT 1 FROM"
-        f" {change_table(instance)} WHERE [__$start_lsn] > CONVERT(binary(10), ?, 1)"
-        " AND [__$start_lsn] <= CONVERT(binary(10), ?, 1)) THEN 1 ELSE 0 END AS has_rows"
-        for instance in instances
+        f"SELECT TOP (1) {place:d} AS place FROM {change_table(instance)}"
+        " WHERE [__$start_lsn] > CONVERT(binary(10), ?, 1)"
+        " AND [__$start_lsn] <= CONVERT(binary(10), ?, 1)"
+        for place, instance in enumerate(instances)
     )
 
 
 def watermarks(count: int) -> str:
-    """The low watermark of `count` instances; two parameters an instance, its name twice."""
-    return " UNION ALL ".join(
-        ["SELECT CAST(? AS nvarchar(128)) AS instance,"
-         " CONVERT(varchar(22), sys.fn_cdc_get_min_lsn(?), 1) AS min_lsn"] * count
-    )  # fmt: skip
+    """The low watermark of `count` instances; their names are the parameters."""
+    names = ", ".join(["(CAST(? AS nvarchar(128)))"] * count)
+    return (
+        "SELECT i.instance, CONVERT(varchar(22), sys.fn_cdc_get_min_lsn(i.instance), 1) AS min_lsn"
+        f" FROM (VALUES {names}) AS i (instance)"
+    )
 
 
 # Of the own session alone: up to 2019 every login may ask for that, later it needs a permission.

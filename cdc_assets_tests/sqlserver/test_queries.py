@@ -40,8 +40,8 @@ def test_an_instance_cannot_leave_its_brackets() -> None:
 
 
 def test_marks_and_parameters_agree() -> None:
-    assert queries.has_changes(["a", "b"]).count("?") == 6
-    assert queries.watermarks(3).count("?") == 6
+    assert queries.has_changes(["a", "b"]).count("?") == 4
+    assert queries.watermarks(3).count("?") == 3
     assert queries.integer_range("k", "int", first=True, last=False).count("?") == 1
     assert queries.integer_range("k", "int", first=False, last=False).count("?") == 2
     assert queries.integer_range("k", "int", first=True, last=True) == ""
