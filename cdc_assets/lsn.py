@@ -6,11 +6,14 @@ digits. The width is fixed, so the order of texts is the order of LSNs.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
 _TEXT = re.compile(r"0[xX][0-9a-fA-F]{20}")
 _MAX = (1 << 80) - 1
+_KNOWN_MAX = 4_096
+"""Texts whose LSN is remembered: a sync of many quiet tables reads the same few again and again."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -31,14 +34,14 @@ class Lsn:
     @classmethod
     def parse(cls, text: str) -> Lsn:
         """Read an LSN from its text; raises ValueError for anything else."""
-        return cls(text)
+        return _parsed(text)
 
     @classmethod
     def parse_optional(cls, text: str | None) -> Lsn | None:
         """Read an LSN, where SQL Server's NULL and 0x00… both mean "none yet, or not allowed"."""
         if text is None:
             return None
-        lsn = cls(text)
+        lsn = _parsed(text)
         return None if lsn.is_zero else lsn
 
     @classmethod
@@ -70,3 +73,8 @@ class Lsn:
 
     def __repr__(self) -> str:
         return f"Lsn({self.text!r})"
+
+
+@functools.lru_cache(_KNOWN_MAX)
+def _parsed(text: str) -> Lsn:
+    return Lsn(text)

@@ -18,7 +18,7 @@ from cdc_assets.errors import (
     expected,
 )
 from cdc_assets.ingest.changes import existing_bronze, read_changes
-from cdc_assets.ingest.instances import follow, see_instances
+from cdc_assets.ingest.instances import follow, see_instances, switches
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.losses import is_lost, read_position, recover
 from cdc_assets.ingest.outcome import TableOutcome, Work
@@ -32,6 +32,7 @@ from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import table_id
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress
+from cdc_assets.planning.instances import unseen
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import (
     anew,
@@ -86,6 +87,34 @@ def advance(database: Database, known: Known, poll: Poll, newest_rows: NewestRow
         return TableOutcome(known.name.key, Work.WAITING, warnings=(f"{waits.what}. {waits.hint}",))
     except Exception as error:  # noqa: BLE001 - one table's failure fails that table alone
         return TableOutcome(known.name.key, Work.FAILED, error=_ours(known, error))
+
+
+def settled(
+    database: Database, known: Known, poll: Poll, newest_rows: NewestRows
+) -> TableOutcome | None:
+    """The outcome of a table of which the poll says all: quiet, and recorded as such lately.
+
+    None where its own turn must look further or has something to tell. Nothing is opened for it,
+    since most tables of most syncs are such.
+    """
+    snapshots = known.snapshots
+    if known.error or known.resnapshot or known.control is None or known.position is None:
+        return None
+    if snapshots.complete is None or snapshots.open is not None:
+        return None
+    try:
+        wanted = database.settings.instance_of(known.name.key)
+        instance = known.current(poll.instances, wanted)
+        if instance.name in poll.errors or unseen(poll.instances, instance, known.recorded):
+            return None
+        if not _is_quiet(known, instance, poll) or _row_is_due(known, newest_rows):
+            return None
+        outcome = _passed(database, known, instance, poll)
+        if switches(known, instance, poll, outcome):
+            return None
+        return follow(database, known, instance, poll, outcome)
+    except Exception:  # noqa: BLE001 - told in its own turn
+        return None
 
 
 def _ours(known: Known, error: Exception) -> CdcError:
@@ -172,19 +201,23 @@ def _changes(
     poll: Poll,
     newest_rows: NewestRows,
 ) -> TableOutcome:
-    table = known.name
-    if known.observed is not None:
-        check_mapped(known.observed, poll, where=str(table))
-    # Not asked is not quiet: an instance that the first look did not list is read.
-    names = [reader.identity.instance_name for reader in known.chain(instance, poll)]
-    has_rows = any(poll.has_rows.get(name, True) for name in names if name in poll.instances)
-    if known.control is not None and not has_rows:
+    if _is_quiet(known, instance, poll):
         try:
-            return _quiet(database, known, instance, poll, newest_rows().get(table.bronze))
+            return _quiet(database, known, instance, poll, newest_rows)
         except DataLossError:
             # Bronze may be ahead of control, after a crash: it says whether this is a loss.
             pass
     return read_changes(database, known, instance, poll)
+
+
+def _is_quiet(known: Known, instance: CaptureInstance, poll: Poll) -> bool:
+    """Whether the poll found no rows; raises `HistoryChangedError` for a position out of place."""
+    if known.observed is not None:
+        check_mapped(known.observed, poll, where=str(known.name))
+    # Not asked is not quiet: an instance that the first look did not list is read.
+    names = [reader.identity.instance_name for reader in known.chain(instance, poll)]
+    has_rows = any(poll.has_rows.get(name, True) for name in names if name in poll.instances)
+    return known.control is not None and not has_rows
 
 
 def _instance(database: Database, known: Known, poll: Poll) -> CaptureInstance:
@@ -202,38 +235,47 @@ def _quiet(
     known: Known,
     instance: CaptureInstance,
     poll: Poll,
-    last_row: FactsRow | None,
+    newest_rows: NewestRows,
 ) -> TableOutcome:
-    """Nothing to read: the position moves to what the poll saw, after the same loss test.
-
-    Now and then a row says so in the facts; then both tables are looked at, too.
-    """
-    table, position, control = known.name, known.position, known.control
-    assert position is not None and control is not None  # noqa: S101 - the caller asked
-    check_history(position, newest_lsn(poll, instance), where=str(table))
-    check_continues(position, known.chain(instance, poll), poll, where=str(table))
-    outcome = TableOutcome(
-        table=table.key,
-        work=Work.QUIET,
-        start=position,
-        end=readable_end(poll, position),
-        started_at=utc_now(),
-        progress=BronzeProgress(
-            table_name=table.bronze,
-            end=readable_end(poll, position),
-            identity=instance.identity,
-            granularity=database.settings.finality_of(table.key).granularity,
-        ),
-    )
-    outcome = follow(database, known, instance, poll, outcome)
-    last = last_row.written_at if last_row else None
-    if last is not None and utc_now() - last < QUIET_ROW_EVERY:
+    """Nothing to read; now and then a row says so in the facts, and both tables are looked at."""
+    outcome = follow(database, known, instance, poll, _passed(database, known, instance, poll))
+    if not _row_is_due(known, newest_rows):
         return outcome
-    existing_bronze(database, table, control)
+    table = known.name
+    existing_bronze(database, table, known.control)
     silver = database.lake.silver(table)
     lost = known.silver_id is not None and (silver is None or table_id(silver) != known.silver_id)
     quiet = _quiet_row(table, outcome)
     return replace(outcome, facts=(*outcome.facts, quiet), silver_lost=lost)
+
+
+def _passed(
+    database: Database, known: Known, instance: CaptureInstance, poll: Poll
+) -> TableOutcome:
+    """The position moves to what the poll saw, after the same loss test as with rows."""
+    table, position = known.name, known.position
+    assert position is not None  # noqa: S101 - the caller asked
+    check_history(position, newest_lsn(poll, instance), where=str(table))
+    check_continues(position, known.chain(instance, poll), poll, where=str(table))
+    end = readable_end(poll, position)
+    return TableOutcome(
+        table=table.key,
+        work=Work.QUIET,
+        start=position,
+        end=end,
+        started_at=utc_now(),
+        progress=BronzeProgress(
+            table_name=table.bronze,
+            end=end,
+            identity=instance.identity,
+            granularity=database.settings.finality_of(table.key).granularity,
+        ),
+    )
+
+
+def _row_is_due(known: Known, newest_rows: NewestRows) -> bool:
+    last = newest_rows().get(known.name.bronze)
+    return last is None or last.written_at is None or utc_now() - last.written_at >= QUIET_ROW_EVERY
 
 
 def _quiet_row(table: TableName, outcome: TableOutcome) -> FactsEntry:

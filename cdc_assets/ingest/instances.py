@@ -42,6 +42,13 @@ def see_instances(database: Database, known: Known, instance: CaptureInstance, p
     return replace(known, recorded=recorded)
 
 
+def switches(known: Known, instance: CaptureInstance, poll: Poll, outcome: TableOutcome) -> bool:
+    """Whether the next change is read from another instance than the last one was."""
+    chain = known.chain(instance, poll)
+    end = outcome.end
+    return end is not None and reader_at(chain, end.lsn.next()) != chain[0].identity
+
+
 def follow(
     database: Database, known: Known, instance: CaptureInstance, poll: Poll, outcome: TableOutcome
 ) -> TableOutcome:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError
 from cdc_assets.ingest import recording
-from cdc_assets.ingest.advance import advance, prepare
+from cdc_assets.ingest.advance import NewestRows, advance, prepare, settled
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import TableOutcome
 from cdc_assets.ingest.poll import poll_database
@@ -84,22 +84,34 @@ def sync(
     try:
         poll = with_retries(lambda: _poll(database, known))
         recorder = Recorder(database, poll, {one.name.bronze: one.snapshots for one in known})
-        with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
-            known = _opened(
-                database, list(pool.map(lambda one: prepare(database, one, poll), known))
-            )
-            working = [pool.submit(advance, database, k, poll, newest_rows) for k in known]
-            waiting = set(working)
-            while waiting:
-                done, waiting = wait(waiting, timeout=recording.RECORD_EVERY_SECONDS)
-                recorder.record([future.result() for future in working if future in done])
+        outcomes = _advanced(database, known, recorder, newest_rows)
     finally:
         database.connections.close()
     gaps = _gaps(known, recorder.events)
-    outcomes = (future.result() for future in working)
     return SyncReport(
         poll, {o.table: replace(o, gap=gaps.get(o.table)) for o in outcomes}, recorder.control
     )
+
+
+def _advanced(
+    database: Database, known: Sequence[Known], recorder: Recorder, newest_rows: NewestRows
+) -> list[TableOutcome]:
+    """Every table's outcome, recorded: the quiet ones' at once, the others' from threads."""
+    poll = recorder.poll
+    found = {one.name.key: settled(database, one, poll, newest_rows) for one in known}
+    ready = [outcome for outcome in found.values() if outcome is not None]
+    with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
+        left = [one for one in known if found[one.name.key] is None]
+        left = _opened(database, list(pool.map(lambda one: prepare(database, one, poll), left)))
+        working = [pool.submit(advance, database, one, poll, newest_rows) for one in left]
+        waiting = set(working)
+        while ready or waiting:
+            done, waiting = wait(waiting, timeout=recording.RECORD_EVERY_SECONDS)
+            ready += [future.result() for future in working if future in done]
+            recorder.record(ready)
+            found.update({outcome.table: outcome for outcome in ready})
+            ready = []
+    return [outcome for outcome in found.values() if outcome is not None]
 
 
 def _opened(database: Database, known: Sequence[Known]) -> list[Known]:

@@ -15,7 +15,7 @@ from datetime import datetime
 from cdc_assets.contract import Event
 from cdc_assets.errors import CaptureInstanceUnknownError
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.polls import CaptureInstance, find_instance
+from cdc_assets.planning.polls import CaptureInstance, find_instance, listed
 from cdc_assets.planning.records import FactsRow, Identity
 
 _ALWAYS = Lsn.of_int(0)
@@ -99,12 +99,9 @@ def resolve(
         if successor is None:
             raise
         named = successor
-    same = bound is not None and bound.source_object_id == named.identity.source_object_id
-    if same:
-        for instance in instances.values():
-            if instance.identity == bound:
-                return instance
-    return named
+    if bound is None or bound.source_object_id != named.identity.source_object_id:
+        return named
+    return listed(instances, bound) or named
 
 
 def _successor(

@@ -66,7 +66,7 @@ class Poll:
 
     def listed(self, identity: Identity) -> CaptureInstance | None:
         """The instance of that identity, while it is there."""
-        return next((i for i in self.instances.values() if i.identity == identity), None)
+        return listed(self.instances, identity)
 
     @property
     def capture_lag_seconds(self) -> float | None:
@@ -74,6 +74,12 @@ class Poll:
         if self.max is None:
             return None
         return max(0.0, (self.clock.utc_now - self.max.commit_ts).total_seconds())
+
+
+def listed(instances: Mapping[str, CaptureInstance], identity: Identity) -> CaptureInstance | None:
+    """The instance of that identity, of instances by name."""
+    found = instances.get(identity.instance_name)
+    return found if found is not None and found.identity == identity else None
 
 
 def find_instance(

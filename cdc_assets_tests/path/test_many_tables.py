@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -74,10 +75,13 @@ def test_a_hundred_tables_in_one_sync(hundred: Project) -> None:
 
     # Nothing new: what is left is the poll itself. The first look reads what bronze lacks.
     assert sync(hundred.database()).failed == ()
+    bronze = Path(hundred.database().table("dbo_t0").bronze_uri).parent
+    away = bronze.rename(bronze.with_name("away"))
     source.counters()
     quiet = sync(hundred.database())
-    assert {o.work for o in quiet.outcomes.values()} == {Work.QUIET}
+    assert {o.work for o in quiet.outcomes.values()} == {Work.QUIET}, "bronze is not looked at"
     alone = source.counters()
+    away.rename(bronze)
     assert alone.connections == 1
     source.counters()
     sync(hundred.database(), ["dbo_t0"])
