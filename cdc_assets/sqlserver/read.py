@@ -156,14 +156,17 @@ class _Shape:
     columns: tuple[Column, ...]
     planned: ReadRange
     floor: datetime | None = field(init=False)
+    schema: pa.Schema = field(init=False)
+    constants: dict[str, pa.Array] = field(default_factory=dict)
+    """The longest array of each constant so far: batches are of one size, but for the last."""
 
     def __post_init__(self) -> None:
         self.floor = self.planned.commit_ts_floor
+        self.schema = arrow_schema(self.columns)
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         names = self.planned.names or batch.schema.names
         given = dict(zip(names, batch.columns, strict=True))
-        constants = dict(self.planned.constants)
         arrays = []
         for column in self.columns:
             if column.name in given:
@@ -171,9 +174,16 @@ class _Shape:
                 if column.name == COMMIT_TS:
                     array = self._commit_times(array, given[START_LSN])
             else:
-                array = _constant(constants.get(column.name), column.type, batch.num_rows)
+                array = self._constant(column, batch.num_rows)
             arrays.append(array)
-        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self.columns))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _constant(self, column: Column, rows: int) -> pa.Array:
+        found = self.constants.get(column.name)
+        if found is None or len(found) < rows:
+            value = dict(self.planned.constants).get(column.name)
+            found = self.constants[column.name] = _repeated(value, column.type, rows)
+        return found.slice(0, rows)
 
     def _commit_times(self, local: pa.Array, lsns: pa.Array) -> pa.Array:
         times = local
@@ -195,7 +205,7 @@ class _Shape:
         return times
 
 
-def _constant(value: str | None, type_text: str, rows: int) -> pa.Array:
+def _repeated(value: str | None, type_text: str, rows: int) -> pa.Array:
     target = arrow_type(type_text)
     if value is None:
         return pa.nulls(rows, target)
