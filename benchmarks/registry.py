@@ -9,6 +9,8 @@ from benchmarks import (
     sandbox_read,
     sandbox_start,
     small_batch,
+    snapshot_arrow,
+    snapshot_spark,
 )
 from benchmarks.harness import Benchmark
 
@@ -17,6 +19,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     sandbox_start.BENCHMARK,
     sandbox_memory.BENCHMARK,
     change_read.BENCHMARK,
+    snapshot_arrow.BENCHMARK,
+    snapshot_spark.BENCHMARK,
     small_batch.BENCHMARK,
     cold_run.BENCHMARK,
 )

@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from benchmarks.bare import read_bare
 from benchmarks.harness import Benchmark, Comparison, Context, Figure
 from benchmarks.orders import COLUMNS, SELECT, TABLE
+from benchmarks.processes import Process
 from benchmarks.source import Source, running_source
-from cdc_assets.sandbox.state import LOCK_FILE
 
 ROWS = 10_000_000
 CHANGED_SHARE = 10
 """One row of so many changes in the one large transaction."""
-
-_PEAK = re.compile(r"^VmHWM:\s*(\d+) kB", re.MULTILINE)
-_FORGET_PEAK = "5"
-
-
-class Server:
-    """The server's process, as the kernel accounts for it."""
-
-    def __init__(self, state: Path) -> None:
-        self._folder = Path("/proc") / (state / LOCK_FILE).read_text().strip()
-
-    def peak_mb(self) -> float:
-        """The most resident memory since `forget_peak`, in MB of 2^20 bytes."""
-        found = _PEAK.search((self._folder / "status").read_text())
-        if found is None:
-            raise ValueError("the kernel does not say VmHWM")
-        return int(found.group(1)) / 1024
-
-    def forget_peak(self) -> None:
-        """Begin the peak anew at what is resident now."""
-        (self._folder / "clear_refs").write_text(_FORGET_PEAK)
 
 
 def run(context: Context) -> Sequence[Figure]:
     """Load, read everything once, then change a share of it in one transaction and capture it."""
     rows = context.rows(ROWS)
     with running_source(context.folder / "sandbox") as source:
-        server = Server(source.state)
+        server = source.server
         started = time.perf_counter()
         source.load(rows, captured=False)
         loading = {"peak_mb": round(server.peak_mb()), "s": _since(started)}
@@ -56,7 +33,7 @@ def run(context: Context) -> Sequence[Figure]:
     ]
 
 
-def _read(source: Source, server: Server, rows: int) -> dict[str, float]:
+def _read(source: Source, server: Process, rows: int) -> dict[str, float]:
     server.forget_peak()
     started = time.perf_counter()
     read = read_bare(source, SELECT)
@@ -65,7 +42,7 @@ def _read(source: Source, server: Server, rows: int) -> dict[str, float]:
     return {"peak_mb": server.peak_mb(), "s": _since(started)}
 
 
-def _capture(source: Source, server: Server, changed: int) -> dict[str, float]:
+def _capture(source: Source, server: Process, changed: int) -> dict[str, float]:
     """One UPDATE while capture is off, then its capture alone."""
     server.forget_peak()
     source.execute(

@@ -11,9 +11,11 @@ from pathlib import Path
 import arrow_odbc
 
 from benchmarks.orders import CREATE, ENABLE, INSTANCE, Orders
+from benchmarks.processes import Process
 from cdc_assets.cli.children import running_sandbox
 from cdc_assets.cli.wire import wire
 from cdc_assets.engines.database import Database
+from cdc_assets.sandbox.state import LOCK_FILE
 from cdc_assets.settings import DatabaseSettings
 from cdc_assets.settings.model import EngineName, FinalitySettings, TableDefaults, TableSettings
 from cdc_assets.sqlserver.connection import Connection, SourceConnection, connect
@@ -38,19 +40,24 @@ class Source:
     state: Path
     orders: Orders = field(default_factory=Orders)
 
-    def database(self, lake: Path) -> Database:
-        """The measured table in settings of its own, through the reader login, arrow engine."""
+    def database(self, lake: Path, engine: str = EngineName.ARROW, *tables: str) -> Database:
+        """Tables, else the measured one, in settings of their own, through the reader login."""
         settings = DatabaseSettings(
             connection=f"file:{self.state / READER_FILE}",
             ca_file=str(self.state / CA_FILE),
             lake=str(lake),
             # Seconds, so that every round moves the verdict.
             defaults=TableDefaults(
-                engine=EngineName.ARROW, finality=FinalitySettings(granularity="second")
+                engine=EngineName(engine), finality=FinalitySettings(granularity="second")
             ),
-            tables={INSTANCE: TableSettings()},
+            tables={table: TableSettings() for table in tables or (INSTANCE,)},
         )
         return Database.of(NAME, settings)
+
+    @property
+    def server(self) -> Process:
+        """The server's own process."""
+        return Process(int((self.state / LOCK_FILE).read_text()))
 
     @property
     def reader(self) -> SourceConnection:

@@ -7,9 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.child import JsonChild
+
 PINS = ("mssql-cdc-pyspark[arrow-odbc]==0.8.0", "pyspark==4.2.0", "delta-spark==4.4.0")
 PEER = "mssql-cdc-pyspark 0.8.0"
+ENVIRONMENT = Path(".cdc/bench/peer")
+TUNING = "local Spark, 4 shuffle partitions, spark.databricks.delta.snapshotPartitions 2"
+
 _MARKER = ".ready"
+_ANSWER_SECONDS_MAX = 300
 _INSTALL_SECONDS_MAX = 900
 
 
@@ -36,6 +42,19 @@ def peer_python(folder: Path) -> Path:
     # Written last: an environment that was interrupted is made anew.
     marker.write_text(pins, encoding="utf-8")
     return python
+
+
+def peer_child(script: str, folder: Path) -> JsonChild:
+    """Start a script of this folder in the peer's environment; its log goes to `folder`."""
+    python = peer_python(ENVIRONMENT.absolute())
+    folder.mkdir(parents=True, exist_ok=True)
+    return JsonChild(
+        [str(python), str(Path(__file__).with_name(script))],
+        log=folder / "peer.log",
+        answer_seconds_max=_ANSWER_SECONDS_MAX,
+        # Its packages must be its own: no path of ours may lead it to others.
+        environment={"PYTHONPATH": "", "VIRTUAL_ENV": ""},
+    )
 
 
 def _run(*command: str) -> None:

@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.child import JsonChild
-from benchmarks.peer.environment import PEER, peer_python
+from benchmarks.peer.environment import PEER, TUNING, peer_child
 
-ENVIRONMENT = Path(".cdc/bench/peer")
 SOURCE = "its own in-memory source (its module `fake`): no server, no driver, no network"
-TUNING = "local Spark, 4 shuffle partitions, spark.databricks.delta.snapshotPartitions 2"
 
-_ANSWER_SECONDS_MAX = 300
 _STEPS = ("to_delta", "advance", "apply_changes")
 
 
@@ -67,22 +64,12 @@ def warm_peer(folder: Path, rows: int, changes: int) -> Iterator[PeerSmallBatch]
 
     Raises `PeerUnavailableError` and `ChildError`.
     """
-    python = peer_python(ENVIRONMENT.absolute())
-    script = Path(__file__).with_name("small_batch_child.py")
     settings = {
         "folder": str(folder),
         "cores": len(os.sched_getaffinity(0)),
         "rows": rows,
         "changes": changes,
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    # Its packages must be its own: no path of ours may lead it to others.
-    environment = {"PYTHONPATH": "", "VIRTUAL_ENV": ""}
-    with JsonChild(
-        [str(python), str(script)],
-        log=folder / "peer.log",
-        answer_seconds_max=_ANSWER_SECONDS_MAX,
-        environment=environment,
-    ) as child:
+    with peer_child("small_batch_child.py", folder) as child:
         child.tell(json.dumps(settings))
         yield PeerSmallBatch(child, rows)

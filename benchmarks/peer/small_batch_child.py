@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import random
-import sys
 import time
 from pathlib import Path
 from typing import Any, TextIO
 
-from delta import configure_spark_with_delta_pip
-from mssql_cdc import apply_changes, finalization, stream  # type: ignore[import-not-found]
-from mssql_cdc.fake import FakeCdcDatabase  # type: ignore[import-not-found]
-from pyspark.sql import SparkSession
+from mssql_cdc import apply_changes, finalization, stream
+from mssql_cdc.fake import FakeCdcDatabase
+from peer_session import serve, start_spark  # type: ignore[import-not-found]
 
 INSTANCE = "dbo_orders"
 COLUMNS = (
@@ -135,30 +132,6 @@ class Pipeline:
         return str(self._folder / "lake" / name)
 
 
-def start_spark(cores: int) -> Any:
-    """A local session, tuned: Delta's 50 snapshot partitions would double the small work."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = (
-        SparkSession.builder.appName("peer")
-        .master(f"local[{cores}]")
-        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
-        .config(
-            "spark.sql.catalog.spark_catalog",
-            "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        )
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.databricks.delta.snapshotPartitions", "2")
-        .config("spark.driver.memory", "2g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-    )
-    return configure_spark_with_delta_pip(builder).getOrCreate()
-
-
 def main(commands: TextIO, answers: TextIO) -> None:
     settings = json.loads(commands.readline())
     folder = Path(settings["folder"])
@@ -181,7 +154,4 @@ def main(commands: TextIO, answers: TextIO) -> None:
 
 
 if __name__ == "__main__":
-    # Spark and its children print to the real standard output; the answers keep it to themselves.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    main(sys.stdin, answers)
+    serve(main)
