@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -21,7 +20,7 @@ from cdc_assets.ingest.changes import existing_bronze, read_changes
 from cdc_assets.ingest.instances import follow, see_instances, switches
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.losses import is_lost, read_position, recover
-from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.ingest.outcome import NewestRows, Shared, TableOutcome, Work
 from cdc_assets.ingest.snapshot import (
     SnapshotRequest,
     prepare_snapshot,
@@ -47,8 +46,6 @@ from cdc_assets.sqlserver.connection import with_retries
 from cdc_assets.sqlserver.grants import missing_grant
 
 _log = logging.getLogger(__name__)
-
-NewestRows = Callable[[], Mapping[str, FactsRow]]
 
 QUIET_ROW_EVERY = timedelta(minutes=5)
 """A quiet table writes a row this often: silence then means that the sync has stopped."""
@@ -76,13 +73,13 @@ def prepare(database: Database, known: Known, poll: Poll) -> Known:
     return replace(known, prepared=found)
 
 
-def advance(database: Database, known: Known, poll: Poll, newest_rows: NewestRows) -> TableOutcome:
+def advance(database: Database, known: Known, poll: Poll, shared: Shared) -> TableOutcome:
     """One table's share; its own error, foreseen or not, becomes its outcome.
 
     All of it may be done again: what is committed is found, so a dropped connection costs a retry.
     """
     try:
-        return with_retries(lambda: _work(database, known, poll, newest_rows))
+        return with_retries(lambda: _work(database, known, poll, shared))
     except SnapshotWaitsError as waits:
         return TableOutcome(known.name.key, Work.WAITING, warnings=(f"{waits.what}. {waits.hint}",))
     except Exception as error:  # noqa: BLE001 - one table's failure fails that table alone
@@ -125,7 +122,7 @@ def _ours(known: Known, error: Exception) -> CdcError:
     return ours
 
 
-def _work(database: Database, known: Known, poll: Poll, newest_rows: NewestRows) -> TableOutcome:
+def _work(database: Database, known: Known, poll: Poll, shared: Shared) -> TableOutcome:
     table, complete = known.name, known.snapshots.complete
     if known.error is not None:
         raise known.error
@@ -149,8 +146,8 @@ def _work(database: Database, known: Known, poll: Poll, newest_rows: NewestRows)
         request = SnapshotRequest(wait=known.resnapshot)
         return take_snapshot(database, table, instance, poll, known.snapshots, request)
     if known.resnapshot or known.snapshots.open is not None:
-        return _snapshot_anew(database, known, instance, poll, newest_rows)
-    return _changes_or_recovery(database, known, instance, poll, newest_rows)
+        return _snapshot_anew(database, known, instance, poll, shared)
+    return _changes_or_recovery(database, known, instance, poll, shared)
 
 
 def _snapshot_anew(
@@ -158,7 +155,7 @@ def _snapshot_anew(
     known: Known,
     instance: CaptureInstance,
     poll: Poll,
-    newest_rows: NewestRows,
+    shared: Shared,
 ) -> TableOutcome:
     """Go on with the open snapshot, or take the one that a person asks for.
 
@@ -176,7 +173,7 @@ def _snapshot_anew(
     except CdcError as error:
         if known.resnapshot or lost_from is not None:
             raise
-        outcome = _changes_or_recovery(database, known, instance, poll, newest_rows)
+        outcome = _changes_or_recovery(database, known, instance, poll, shared)
         told = f"the snapshot that is open could not be read: {error}"
         return replace(outcome, warnings=(*outcome.warnings, told))
 
@@ -186,10 +183,10 @@ def _changes_or_recovery(
     known: Known,
     instance: CaptureInstance,
     poll: Poll,
-    newest_rows: NewestRows,
+    shared: Shared,
 ) -> TableOutcome:
     try:
-        return _changes(database, known, instance, poll, newest_rows)
+        return _changes(database, known, instance, poll, shared)
     except DataLossError as loss:
         return recover(database, known, loss)
 
@@ -199,15 +196,15 @@ def _changes(
     known: Known,
     instance: CaptureInstance,
     poll: Poll,
-    newest_rows: NewestRows,
+    shared: Shared,
 ) -> TableOutcome:
     if _is_quiet(known, instance, poll):
         try:
-            return _quiet(database, known, instance, poll, newest_rows)
+            return _quiet(database, known, instance, poll, shared.newest_rows)
         except DataLossError:
             # Bronze may be ahead of control, after a crash: it says whether this is a loss.
             pass
-    return read_changes(database, known, instance, poll)
+    return read_changes(database, known, instance, poll, shared.tell)
 
 
 def _is_quiet(known: Known, instance: CaptureInstance, poll: Poll) -> bool:

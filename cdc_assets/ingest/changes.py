@@ -1,8 +1,10 @@
-"""The changes of one table since its position, as one bronze commit."""
+"""The changes of one table since its position, as one bronze commit or several."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from deltalake import DeltaTable
 
@@ -14,7 +16,7 @@ from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.batch import Head, append_batch
 from cdc_assets.ingest.instances import follow
 from cdc_assets.ingest.known import Known
-from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.ingest.outcome import Measure, TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.lake.bronze import change_commits, changes_end
 from cdc_assets.lake.facts import FactsEntry
@@ -30,55 +32,106 @@ from cdc_assets.planning.positions import (
     newest_lsn,
     readable_end,
 )
-from cdc_assets.planning.records import ChangeCommit, ControlRow
+from cdc_assets.planning.records import ChangeCommit, ControlRow, total
 from cdc_assets.planning.snapshots import Snapshots
 
 REPLANS_MAX = 3
 """How often another writer may take the planned batch id before we give up."""
 
 
+@dataclass(slots=True)
+class _Run:
+    """One table's changes in one sync: what bronze has that the facts lacked, and how it went.
+
+    `recorded` is the newest batch that the facts knew at its start. `commits` and `measures` are
+    by batch id; a batch without a measure was written by another run.
+    """
+
+    known: Known
+    instance: CaptureInstance
+    poll: Poll
+    bronze: DeltaTable
+    recorded: int
+    started_at: datetime = field(default_factory=utc_now)
+    commits: dict[int, ChangeCommit] = field(default_factory=dict)
+    measures: dict[int, Measure] = field(default_factory=dict)
+
+    @property
+    def table(self) -> TableName:
+        """The table's names."""
+        return self.known.name
+
+    def find(self) -> None:
+        """Take the batches that others have appended."""
+        found = change_commits(self.bronze, self.table.changes_app, self.recorded)
+        self.commits.update({commit.batch_id: commit for commit in found})
+
+
 def read_changes(
-    database: Database, known: Known, instance: CaptureInstance, poll: Poll
+    database: Database,
+    known: Known,
+    instance: CaptureInstance,
+    poll: Poll,
+    tell: Callable[[TableOutcome], None] | None = None,
 ) -> TableOutcome:
     """Append the changes in (position, max_lsn of the poll] to bronze, once.
 
     Position and data are one atomic commit: the commit names its range, and what is recorded
-    afterwards is taken from it. That also heals a crash between commit and facts.
+    afterwards is taken from it. That also heals a crash between commit and facts. Where the
+    settings limit a batch there are several, and `tell` is told after each but the last.
     """
-    started_at = utc_now()
-    table, control = known.name, known.control
+    table = known.name
     # Asked before bronze: another sync may append and record meanwhile.
     recorded = database.lake.facts.version_of(table.facts_app) or 0
-    bronze = existing_bronze(database, table, control)
+    bronze = existing_bronze(database, table, known.control)
     _check_recorded(bronze, table, known.snapshots, recorded)
-    chain = known.chain(instance, poll)
-    for _ in range(REPLANS_MAX):
-        written = changes_end(bronze, table.changes_app)
-        position = known.position_after(written)
-        _check_history(database, table, instance, poll, position)
-        check_continues(position, chain, poll, where=str(table))
-        commit, result = append_batch(
-            database, known, poll, chain, Head(bronze, position, written, recorded)
-        )
-        faults.reach(FaultPoint.BRONZE_APPENDED)
-        bronze.update_incremental()
-        if commit is None or _newest(bronze, table) == commit:
-            break
-    else:
-        raise CommitConflictError(
-            "another writer appends its changes", where=str(table), hint="Run one sync at a time."
-        )
-    outcome = _outcome(database, table, instance, poll, bronze, position)
-    outcome = replace(
-        outcome,
-        read_seconds=result.read_seconds,
-        read_mb=result.read_mb,
-        network_wait_ms=result.network_wait_ms,
-        batch_id=commit.batch_id if commit is not None and result.committed else None,
-        started_at=started_at,
-        duration_seconds=(utc_now() - started_at).total_seconds(),
+    run = _Run(known, instance, poll, bronze, recorded)
+    run.find()
+    overtaken = 0
+    while overtaken < REPLANS_MAX:
+        position, commit = _append_next(database, run)
+        if commit is None:
+            return _outcome(database, run, position, readable_end(poll, position))
+        if _newest(bronze, table) != commit:
+            run.find()
+            overtaken += 1
+            continue
+        overtaken = 0
+        end = readable_end(poll, commit.end)
+        if commit.end.lsn >= end.lsn:
+            return _outcome(database, run, position, end)
+        if tell is not None:
+            tell(_outcome(database, run, position, commit.end))
+    raise CommitConflictError(
+        "another writer appends its changes", where=str(table), hint="Run one sync at a time."
     )
-    return follow(database, known, instance, poll, outcome)
+
+
+def _append_next(database: Database, run: _Run) -> tuple[Offset, ChangeCommit | None]:
+    """Append the batch after bronze's newest; gives the position it began at, and the batch.
+
+    None where there is nothing after it. Another writer may have been first: then bronze has not
+    this batch, but another one of its id.
+    """
+    began, table, chain = utc_now(), run.table, run.known.chain(run.instance, run.poll)
+    written = changes_end(run.bronze, table.changes_app)
+    position = run.known.position_after(written)
+    _check_history(database, table, run.instance, run.poll, position)
+    check_continues(position, chain, run.poll, where=str(table))
+    head = Head(run.bronze, position, written, run.recorded)
+    commit, result = append_batch(database, run.known, run.poll, chain, head)
+    faults.reach(FaultPoint.BRONZE_APPENDED)
+    run.bronze.update_incremental()
+    if commit is not None and result.committed:
+        run.commits[commit.batch_id] = commit
+        run.measures[commit.batch_id] = Measure(
+            began,
+            (utc_now() - began).total_seconds(),
+            result.read_seconds,
+            result.read_mb,
+            result.network_wait_ms,
+        )
+    return position, commit
 
 
 def existing_bronze(database: Database, table: TableName, control: ControlRow | None) -> DeltaTable:
@@ -127,39 +180,39 @@ def _newest(bronze: DeltaTable, table: TableName) -> ChangeCommit | None:
     return commits[0] if commits else None
 
 
-def _outcome(
-    database: Database,
-    table: TableName,
-    instance: CaptureInstance,
-    poll: Poll,
-    bronze: DeltaTable,
-    position: Offset,
-) -> TableOutcome:
-    """What bronze's log says happened, and what of it the facts lack."""
-    recorded = database.lake.facts.version_of(table.facts_app) or 0
-    missing = change_commits(bronze, table.changes_app, recorded)
-    wrote = missing[-1] if missing else None
-    newest = wrote or _newest(bronze, table)
-    end = readable_end(poll, position)
-    return TableOutcome(
+def _outcome(database: Database, run: _Run, position: Offset, end: Offset) -> TableOutcome:
+    """What bronze's log says happened up to `end`, and what of it the facts lack."""
+    table, measures = run.table, run.measures.values()
+    commits = [run.commits[batch_id] for batch_id in sorted(run.commits)]
+    newest = commits[-1] if commits else _newest(run.bronze, table)
+    counts = total([commit.counts for commit in commits])
+    waits = [one.network_wait_ms for one in measures if one.network_wait_ms is not None]
+    outcome = TableOutcome(
         table=table.key,
-        work=Work.CHANGES if wrote else Work.QUIET,
-        start=wrote.start if wrote else position,
-        end=wrote.end if wrote else end,
-        rows=wrote.counts.rows if wrote else 0,
-        counts=wrote.counts if wrote else None,
-        engine=wrote.engine if wrote else "",
+        work=Work.CHANGES if commits else Work.QUIET,
+        start=commits[0].start if commits else position,
+        end=commits[-1].end if commits else end,
+        rows=counts.rows if counts else 0,
+        counts=counts,
+        read_seconds=sum(one.read_seconds for one in measures),
+        read_mb=sum(one.read_mb for one in measures),
+        network_wait_ms=sum(waits) if waits else None,
+        started_at=run.started_at,
+        duration_seconds=(utc_now() - run.started_at).total_seconds(),
+        engine=commits[-1].engine if commits else "",
+        measures=dict(run.measures),
         facts=tuple(
             FactsEntry((commit.facts_row(), *commit.event_rows()), table.facts_app, commit.batch_id)
-            for commit in missing
+            for commit in commits
         ),
-        warnings=tuple(str(change) for commit in missing for change in commit.events),
+        warnings=tuple(str(change) for commit in commits for change in commit.events),
         progress=BronzeProgress(
             table_name=table.bronze,
             end=max(end, newest.end, key=lambda o: o.lsn) if newest else end,
-            identity=instance.identity,
+            identity=run.instance.identity,
             granularity=database.settings.finality_of(table.key).granularity,
             changed_lsn=newest.counts.max_lsn if newest else None,
-            table_id=table_id(bronze),
+            table_id=table_id(run.bronze),
         ),
     )
+    return follow(database, run.known, run.instance, run.poll, outcome)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -11,7 +12,11 @@ from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.planning.advancing import BronzeProgress
 from cdc_assets.planning.losses import Gap
 from cdc_assets.planning.offsets import Offset
-from cdc_assets.planning.records import ChangeCounts
+from cdc_assets.planning.records import ChangeCounts, FactsRow
+
+
+NewestRows = Callable[[], Mapping[str, FactsRow]]
+"""Gives the facts' newest batch rows by target."""
 
 
 class Work(StrEnum):
@@ -26,11 +31,23 @@ class Work(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Measure:
+    """How one batch that this run read itself went."""
+
+    started_at: datetime
+    duration_seconds: float
+    read_seconds: float
+    read_mb: float
+    network_wait_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class TableOutcome:
     """One table's part of a sync: what was written, and what is still to be recorded.
 
     `silver_lost` says that silver is missing or another table: its row has no position any more.
-    `batch_id` is the batch that this run read itself; None where it only found what others wrote.
+    `measures` are those of each batch that this run read itself, by id; the figures beside it are
+    of all together. `counts` are those of all batches found, this run's or not.
     `gap` is the newest loss of changes that nobody has acknowledged. `warnings` are sentences
     about the table for an operator.
     """
@@ -47,10 +64,22 @@ class TableOutcome:
     started_at: datetime | None = None
     duration_seconds: float = 0.0
     engine: str = ""
-    batch_id: int | None = None
+    measures: Mapping[int, Measure] = field(default_factory=dict)
     facts: tuple[FactsEntry, ...] = ()
     progress: BronzeProgress | None = None
     silver_lost: bool = False
     gap: Gap | None = None
     warnings: tuple[str, ...] = ()
     error: CdcError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the tables of one sync have in common.
+
+    `newest_rows` asks once. `tell` takes what a table has done so far, in place of what it told
+    before.
+    """
+
+    newest_rows: NewestRows
+    tell: Callable[[TableOutcome], None]

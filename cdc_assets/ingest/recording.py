@@ -11,7 +11,7 @@ from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.clock import first_commit_times
-from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.ingest.outcome import Measure, TableOutcome, Work
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.advancing import advance_bronze, follow_bronze
 from cdc_assets.planning.polls import CaptureInstance, Poll
@@ -135,16 +135,24 @@ def _measured(
             retention_headroom_hours=_hours(watermark, row.end_commit_ts),
             ingestion_lag_seconds=(now - row.end_commit_ts).total_seconds(),
         )
-    if row.batch_id != outcome.batch_id:
+    measure = _measure(row, outcome)
+    if measure is None:
         return row
     return replace(
         row,
-        started_at=outcome.started_at,
-        duration_ms=int(outcome.duration_seconds * 1000),
-        read_seconds=outcome.read_seconds,
-        read_mb=outcome.read_mb,
-        network_wait_ms=outcome.network_wait_ms,
+        started_at=measure.started_at,
+        duration_ms=int(measure.duration_seconds * 1000),
+        read_seconds=measure.read_seconds,
+        read_mb=measure.read_mb,
+        network_wait_ms=measure.network_wait_ms,
     )
+
+
+def _measure(row: FactsRow, outcome: TableOutcome) -> Measure | TableOutcome | None:
+    """Of a batch its own; of a snapshot or of silence the outcome's."""
+    if row.batch_id is not None:
+        return outcome.measures.get(row.batch_id)
+    return None if outcome.measures else outcome
 
 
 def _hours(start: datetime | None, end: datetime) -> float | None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError
 from cdc_assets.ingest import recording
-from cdc_assets.ingest.advance import NewestRows, advance, prepare, settled
+from cdc_assets.ingest.advance import advance, prepare, settled
 from cdc_assets.ingest.known import Known
-from cdc_assets.ingest.outcome import TableOutcome
+from cdc_assets.ingest.outcome import NewestRows, Shared, TableOutcome, Work
 from cdc_assets.ingest.poll import poll_database
 from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.resets import clear, is_stale
@@ -100,18 +100,32 @@ def _advanced(
     poll = recorder.poll
     found = {one.name.key: settled(database, one, poll, newest_rows) for one in known}
     ready = [outcome for outcome in found.values() if outcome is not None]
+    told: dict[str, TableOutcome] = {}
+    shared = Shared(newest_rows, lambda outcome: told.update({outcome.table: outcome}))
     with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
         left = [one for one in known if found[one.name.key] is None]
         left = _opened(database, list(pool.map(lambda one: prepare(database, one, poll), left)))
-        working = [pool.submit(advance, database, one, poll, newest_rows) for one in left]
+        working = [pool.submit(advance, database, one, poll, shared) for one in left]
         waiting = set(working)
         while ready or waiting:
             done, waiting = wait(waiting, timeout=recording.RECORD_EVERY_SECONDS)
             ready += [future.result() for future in working if future in done]
-            recorder.record(ready)
+            recorder.record(_to_record(told, ready))
             found.update({outcome.table: outcome for outcome in ready})
             ready = []
     return [outcome for outcome in found.values() if outcome is not None]
+
+
+def _to_record(
+    told: dict[str, TableOutcome], finished: Sequence[TableOutcome]
+) -> list[TableOutcome]:
+    """What tables have told of themselves meanwhile, and the outcomes of those that are done.
+
+    An outcome holds all that its table told; that of one which failed or waits holds nothing.
+    """
+    done = {o.table for o in finished if o.work not in (Work.FAILED, Work.WAITING)}
+    meanwhile = [told.pop(table) for table in list(told)]
+    return [*(outcome for outcome in meanwhile if outcome.table not in done), *finished]
 
 
 def _opened(database: Database, known: Sequence[Known]) -> list[Known]:

@@ -6,7 +6,7 @@ Field names are the contract's column names; a test holds the two together.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
@@ -164,6 +164,22 @@ class ChangeCounts:
     max_lsn: Lsn
     min_commit_ts: datetime
     max_commit_ts: datetime
+
+
+def total(counts: Sequence[ChangeCounts]) -> ChangeCounts | None:
+    """What several ranges hold together; None for none."""
+    if not counts:
+        return None
+    return ChangeCounts(
+        rows=sum(one.rows for one in counts),
+        deletes=sum(one.deletes for one in counts),
+        inserts=sum(one.inserts for one in counts),
+        updates=sum(one.updates for one in counts),
+        min_lsn=min(one.min_lsn for one in counts),
+        max_lsn=max(one.max_lsn for one in counts),
+        min_commit_ts=min(one.min_commit_ts for one in counts),
+        max_commit_ts=max(one.max_commit_ts for one in counts),
+    )
 
 
 @dataclass(frozen=True, slots=True)

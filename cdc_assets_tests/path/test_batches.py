@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cdc_assets.errors import SourceQueryError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.columns import columns_to_load
 from cdc_assets.ingest.parts import Piece, counted_parts, split
@@ -15,9 +16,10 @@ from cdc_assets.ingest.poll import poll_database
 from cdc_assets.ingest.sync import sync
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.instances import readers
+from cdc_assets.planning.records import FactsRow
 from cdc_assets.sqlserver import change_queries as queries
 from cdc_assets.sqlserver.catalog import capture_instances
-from cdc_assets_tests.path.helpers import COLUMNS, create_items, load, run_sync
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items, load, run_sync
 from cdc_assets_tests.path.killing import kill_at
 from cdc_assets_tests.source import Project, Source
 
@@ -176,3 +178,109 @@ def test_a_large_transaction_in_two_tables_through_crashes(
         load(project, table)
         project.assert_each_change_once(table)
         project.assert_identical(table, ("id", "v"))
+
+
+def commits_of(source: Source, names: Sequence[str]) -> None:
+    """One commit after the other, captured."""
+    source.execute("; ".join(f"INSERT INTO dbo.{name} VALUES (NULL)" for name in names))
+    source.captured()
+
+
+@pytest.fixture
+def ours(project: Project) -> Project:
+    """A table that takes one commit a batch, beside one of others."""
+    for name in ("ours", "others"):
+        project.source.execute(f"CREATE TABLE dbo.{name} (id int IDENTITY PRIMARY KEY, v int NULL)")
+        project.source.enable(name)
+    project.tables = {"dbo_ours": {"max_commits_per_batch": 1}}
+    run_sync(project)
+    return project
+
+
+def recorded_batches(project: Project) -> list[FactsRow]:
+    """The facts of the batches with rows, in the order of their ids."""
+    batches = project.database().lake.facts.batches("bronze/dbo_ours")
+    return sorted((row for row in batches if row.rows), key=lambda row: row.batch_id or 0)
+
+
+@ARROW
+def test_commits_of_others_count_for_no_batch(ours: Project) -> None:
+    """B050: the limit counts commits with rows for the table, and passes the others in one step."""
+    source = ours.source
+    commits_of(source, ["others"] * 150 + ["ours"] + ["others"] * 150 + ["ours"] + ["others"] * 9)
+    newest = source.captured()
+    outcome = run_sync(ours).outcomes["dbo_ours"]
+    assert (outcome.rows, outcome.end and str(outcome.end.lsn)) == (2, newest)
+    first, second = recorded_batches(ours)
+    assert (first.rows, first.batch_id, first.end_lsn) == (1, 1, first.max_lsn)
+    assert (second.rows, second.batch_id, second.end_lsn) == (1, 2, newest)
+    control = ours.database().lake.control.read()["bronze/dbo_ours"]
+    assert (control.end_lsn, control.changed_lsn) == (newest, second.max_lsn)
+    # Facts and control know each batch, in one commit: nothing was read twice.
+    assert len(ours.bronze("dbo_ours")) == 2
+    assert run_sync(ours).outcomes["dbo_ours"].rows == 0
+
+
+@ARROW
+def test_batches_through_a_death_between_two_of_them(ours: Project, tmp_path: Path) -> None:
+    """Each batch has facts of its own; the one that died before them is healed, unmeasured."""
+    commits_of(ours.source, ["ours"] * 5)
+    kill_at(ours, FaultPoint.BRONZE_APPENDED, tmp_path / "reached")
+    assert recorded_batches(ours) == []
+    ours.tables = {"dbo_ours": {"max_commits_per_batch": 2}}
+    outcome = run_sync(ours).outcomes["dbo_ours"]
+    assert outcome.rows == 5
+    batches = recorded_batches(ours)
+    assert [(row.batch_id, row.rows) for row in batches] == [(1, 1), (2, 2), (3, 2)]
+    assert [row.read_seconds is None for row in batches] == [True, False, False]
+    ours.assert_each_change_once("dbo_ours")
+    load(ours, "dbo_ours")
+    ours.assert_identical("dbo_ours", ("id", "v"))
+
+
+@ARROW
+def test_what_is_done_is_recorded_though_the_table_fails_later(ours: Project) -> None:
+    if not ours.source.server.is_sandbox:
+        pytest.skip("only the sandbox fails at the statement it is asked to")
+    commits_of(ours.source, ["ours"] * 3)
+    # Each batch looks three times: for its end, its rows, and at them. The poll looks once.
+    ours.source.execute(
+        "EXEC sandbox.fault @kind = N'error', @table = N'cdc.dbo_ours_CT', @after = 6,"
+        f" @login = N'{ours.source.server.reader_login}', @number = 50001"
+    )
+    (failed,) = sync(ours.database()).failed
+    assert ours.source.rows("EXEC sandbox.faults") == []
+    assert isinstance(failed.error, SourceQueryError)
+    (first,) = recorded_batches(ours)
+    assert (first.rows, first.read_seconds is None) == (1, False)
+    control = ours.database().lake.control.read()["bronze/dbo_ours"]
+    assert control.end_lsn == first.end_lsn
+    assert run_sync(ours).outcomes["dbo_ours"].rows == 2
+    ours.assert_each_change_once("dbo_ours")
+
+
+@ARROW
+def test_a_limit_across_two_instances(ours: Project) -> None:
+    commits_of(ours.source, ["ours"] * 2)
+    ours.source.enable("ours", instance="second")
+    commits_of(ours.source, ["others"] + ["ours"] * 3)
+    ours.tables = {"dbo_ours": {"max_commits_per_batch": 3}}
+    assert run_sync(ours).outcomes["dbo_ours"].rows == 5
+    assert [row.rows for row in recorded_batches(ours)] == [3, 2]
+    read = [row["_capture_instance"] for row in ours.bronze("dbo_ours")]
+    assert read == ["dbo_ours"] * 2 + ["second"] * 3
+    ours.assert_each_change_once("dbo_ours")
+
+
+@ARROW
+def test_without_command_ids(project: Project) -> None:
+    """As some builds of 2016: the order is that of the rows, in bronze and in silver."""
+    create_items(project.source)
+    project.tables = {TABLE: {"include_command_id": False}}
+    project.extra = {"num_partitions": 3, "rows_per_range_min": 2}
+    load(project)
+    change_items(project.source)
+    assert load(project)[0].rows > 10
+    assert {row["_command_id"] for row in project.bronze(TABLE)} == {None}
+    project.assert_each_change_once(TABLE)
+    project.assert_identical(TABLE, COLUMNS)
