@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from cdc_assets.errors import CdcError, PermissionMissingError, SourceQueryError
+from cdc_assets.errors import CdcError, PermissionMissingError, SourceBusyError, SourceQueryError
 from cdc_assets.ingest.clock import read_clock
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.offsets import Offset
@@ -76,7 +76,7 @@ def _has_rows(
     for some in queries.per_statement(behind):
         try:
             found.update(_ask_for_rows(connection, some, newest))
-        except (PermissionMissingError, SourceQueryError):
+        except (PermissionMissingError, SourceQueryError, SourceBusyError):
             for one in some:
                 try:
                     found.update(_ask_for_rows(connection, [one], newest))
@@ -84,6 +84,9 @@ def _has_rows(
                     # Not asked is not quiet.
                     found.pop(one[0], None)
                     errors[one[0]] = error
+                except SourceBusyError:
+                    # Its own work asks again, with waits that keep no other table.
+                    found.pop(one[0], None)
     return found
 
 
