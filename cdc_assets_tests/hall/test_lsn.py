@@ -1,12 +1,15 @@
 """LSNs as values (B009: a store's text decoding must never corrupt one silently)."""
 
+import json
 import pickle
+from datetime import datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_assets.lsn import Lsn
+from cdc_assets.planning.offsets import Offset
 
 lsns = st.integers(0, (1 << 80) - 1).map(Lsn.of_int)
 
@@ -27,6 +30,17 @@ def test_order_of_texts_is_order_of_values(a: Lsn, b: Lsn) -> None:
 def test_next_and_previous_are_neighbours(lsn: Lsn) -> None:
     assert lsn.next() > lsn
     assert lsn.next().previous() == lsn
+
+
+def test_every_byte_survives_a_store() -> None:
+    """B009: bytes that are no text in any encoding, through text, JSON and a Delta commit."""
+    lsn = Lsn.of_int(int.from_bytes(bytes.fromhex("0000002A0000808100FF"), "big"))
+    assert str(lsn) == "0x0000002A0000808100FF"
+    offset = Offset(lsn, datetime(2026, 11, 30, 12))
+    assert Offset.from_dict(json.loads(json.dumps(offset.to_dict()))) == offset
+    for broken in ({"lsn": "\x00*\x80\x81\x00\ufffd"}, {"lsn": "0x2A"}, {"lsn": ""}):
+        with pytest.raises(ValueError, match="not an LSN"):
+            Offset.from_dict({**offset.to_dict(), **broken})
 
 
 def test_case_is_normalised() -> None:

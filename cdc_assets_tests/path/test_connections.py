@@ -197,6 +197,7 @@ def own(tmp_path: Path, engine_name: str) -> Iterator[tuple[Sandbox, Project]]:
         source = Source.create(Server(admin, reader, str(state / "ca.pem"), is_sandbox=True))
         create_items(source)
         project = Project(tmp_path, source, engine_name, tables={TABLE: None})
+        project.extra = {"connect_timeout_seconds": 1}
         load(project)
         yield sandbox, project
 

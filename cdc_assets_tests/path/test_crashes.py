@@ -23,6 +23,7 @@ IN_SNAPSHOT = (FaultPoint.SNAPSHOT_OPENED, FaultPoint.SNAPSHOT_APPENDED)
 
 @pytest.mark.parametrize("point", [p for p in FaultPoint if p not in ELSEWHERE])
 def test_killed_and_run_again(project: Project, point: FaultPoint, tmp_path: Path) -> None:
+    """B069: among them between a snapshot's data and the mark that it is complete."""
     create_items(project.source)
     project.tables = {TABLE: None}
     if point not in IN_SNAPSHOT:

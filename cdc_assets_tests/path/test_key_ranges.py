@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -73,6 +74,14 @@ KEYED = {
         (("k", "varchar(5) COLLATE Latin1_General_CI_AS"), ("i", "int")),
         tuple(f"N'{'nN'[i % 2]}', {i}" for i in range(12)),
     ),
+    "varchar SQL": one(
+        "varchar(20) COLLATE SQL_Latin1_General_CP1_CI_AS",
+        *quoted(["Y-1", "Y-11-3-4", "Y0", "Y1-01-1-1", "y2", "Y-1-1", "Y10", "coop", "co-op"], ""),
+    ),
+    "nvarchar hyphens": one(
+        "nvarchar(20) COLLATE Latin1_General_CI_AS",
+        *quoted(["Y-1", "Y-11-3-4", "Y0", "Y1-01-1-1", "y2", "Y-1-1", "Y10", "coop", "co-op"]),
+    ),
     "varchar Greek": one("varchar(20) COLLATE Greek_CS_AS", *quoted(list(GREEK))),
     "char": one("char(8) COLLATE Latin1_General_BIN2", *quoted(WORDS)),
     "nvarchar": one("nvarchar(20)", *quoted([*WORDS, "日本", "Ж"])),
@@ -94,6 +103,12 @@ KEYED = {
     "datetime": one("datetime", *quoted([f"2026-01-{d:02d} 10:00:00.003" for d in range(1, 12)])),
     "smalldatetime": one("smalldatetime", *quoted([f"2026-01-{d:02d} 10:01" for d in range(1, 9)])),
     "date": one("date", *quoted([f"2026-02-{d:02d}" for d in range(1, 12)])),
+    "decimal(38,10)": one(
+        "decimal(38,10)",
+        *("-1", "0.0000000001", "-0.0000000001", "0", "2", "10", "9", "1e-9", "-2", "1.5"),
+        "9999999999999999999999999999.9999999999",
+        "-9999999999999999999999999999.9999999999",
+    ),
     "decimal": one("decimal(38,10)", *(f"{n}.{abs(int(n)) % 7}000000001" for n in NUMBERS)),
     "money": one("money", *(f"{n}.1234" for n in NUMBERS)),
     "float": one("float", "0.1", "1e-300", "-1e300", "3.3333333333333335", "7", "8", "9", "-0.5"),
@@ -144,6 +159,7 @@ def make_table(project: Project, keyed: Keyed) -> Table:
 @ARROW
 @pytest.mark.parametrize("kind", KEYED)
 def test_every_row_once(project: Project, kind: str) -> None:
+    """B062, B067: keys are ordered and compared by the server, in the column's own type."""
     keyed = KEYED[kind]
     table = make_table(project, keyed)
     everything = sorted(table.everything())
@@ -155,6 +171,20 @@ def test_every_row_once(project: Project, kind: str) -> None:
         if kind != "bit":
             assert (len(ranges) > 1) == (keyed.cuts and count > 1)
         assert len(ranges) <= count
+
+
+@ARROW
+@pytest.mark.parametrize("kind", ["varchar SQL", "nvarchar", "varchar Greek", "char"])
+def test_no_collation_is_asked_for(project: Project, kind: str) -> None:
+    """B063: but the column's own, which every server that has the column knows."""
+    own = {"varchar SQL": "SQL_Latin1_General_CP1_CI_AS", "varchar Greek": "Greek_CS_AS"}
+    own["char"] = "Latin1_General_BIN2"
+    table = make_table(project, KEYED[kind])
+    for text, _ in table.ranges(3):
+        named = set(re.findall(r"COLLATE (\w+)", text))
+        assert named == ({own[kind]} if kind in own else set())
+        assert "ORDER BY" not in text
+        assert re.search(r"\[k\] (<|>=|=|>) (CAST|CONVERT)\(", text)
 
 
 @ARROW

@@ -85,7 +85,7 @@ def test_a_value_above_the_limit_names_its_column(project: Project, source: Sour
 def test_the_row_before_an_update_lacks_what_did_not_change(
     project: Project, source: Source
 ) -> None:
-    """NULL in operation 3 is the server's own hole; the row after it has every value."""
+    """B044: NULL in operation 3 is the server's own hole; the row after it has every value."""
     create(source)
     insert(source, 1, 10)
     project.tables = {"dbo_large": None}
@@ -97,6 +97,36 @@ def test_the_row_before_an_update_lacks_what_did_not_change(
     assert tuple(before.values()) == (3, "x", None, None)
     assert tuple(after.values()) == (4, "new", "é" * 10, b"y" * 10)
     project.assert_identical("dbo_large", ("id", "small", "n ü", "b"))
+
+
+@ARROW
+def test_what_a_delete_lacks(project: Project, source: Source) -> None:
+    """B044: text, ntext and image are NULL before a change and in a delete, which needs its key.
+
+    NOT NULL at the source is none in the lake.
+    """
+    source.execute(
+        "CREATE TABLE dbo.old (id int NOT NULL PRIMARY KEY, n int NULL, body ntext NOT NULL,"
+        " plain text NOT NULL, i image NOT NULL, m varchar(max) NOT NULL)",
+        "INSERT INTO dbo.old VALUES (1, 1, N'ä', 'b', 0x01, 'm'), (2, 1, N'ö', 'c', 0x02, 'm')",
+    )
+    source.enable("old")
+    project.tables = {"dbo_old": None}
+    load(project, "dbo_old")
+    source.execute("UPDATE dbo.old SET n = 2 WHERE id = 1", "DELETE FROM dbo.old WHERE id = 2")
+    source.captured()
+    load(project, "dbo_old")
+    names = ("_operation", "id", "body", "plain", "i", "m")
+    before, after, gone = (tuple(r.values()) for r in project.bronze("dbo_old", names)[-3:])
+    assert before == (3, 1, None, None, None, None)
+    assert after == (4, 1, "ä", "b", b"\x01", "m")
+    assert gone[:5] == (1, 2, None, None, None)
+    assert project.silver("dbo_old", ("id", "n", "body", "plain", "i", "m")) == [
+        (1, 2, "ä", "b", b"\x01", "m")
+    ]
+    bronze = project.database().lake.bronze(project.database().table("dbo_old"))
+    assert bronze is not None
+    assert all(field.nullable for field in bronze.schema().fields)
 
 
 @ARROW

@@ -64,6 +64,7 @@ def errors(report: SyncReport) -> dict[str, type]:
 
 
 def test_a_hundred_tables_in_one_sync(hundred: Project) -> None:
+    """B016: three fail for reasons of their own, and 97 are done."""
     source = hundred.source
     if not source.server.is_sandbox:
         pytest.skip("only the sandbox counts statements, restores a database and hides a grant")

@@ -1,9 +1,8 @@
-"""Names end to end: what Delta refuses, what collides, what is renamed, chosen or computed."""
+"""Names end to end: what Delta refuses, what collides, what is renamed or chosen."""
 
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -260,37 +259,3 @@ def test_another_case_in_the_settings(project: Project, source: Source) -> None:
     source.captured()
     load(project, "dbo_mytableone")
     assert project.silver("dbo_mytableone", ("Id", "Name")) == [(1, "b")]
-
-
-@ARROW
-def test_computed_columns(project: Project, source: Source) -> None:
-    """Left out with a warning; listed, they are NULL in the snapshot as in the changes."""
-    source.execute(
-        "CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY, v int NULL, twice AS v * 2)",
-        "INSERT INTO dbo.t (id, v) VALUES (1, 5)",
-    )
-    source.enable("t")
-    project.tables = {"dbo_t": {"columns": ["twice"]}}
-    fails(project, "all columns to load from dbo_t are computed")
-    project.tables = {"dbo_t": {"columns": ["id", "v", "twice"]}}
-    assert not any("computed" in text for text in run_sync(project).warnings)
-    source.execute("UPDATE dbo.t SET v = 6")
-    source.captured()
-    load(project, "dbo_t")
-    rows = project.bronze("dbo_t", ["_operation", "v", "twice"])
-    assert [tuple(row.values()) for row in rows] == [(0, 5, None), (3, 5, None), (4, 6, None)]
-
-
-@ARROW
-def test_a_computed_column_left_out_is_told(project: Project, source: Source) -> None:
-    source.execute(
-        "CREATE TABLE dbo.t (id int NOT NULL PRIMARY KEY, v int NULL, twice AS v * 2)",
-        "INSERT INTO dbo.t (id, v) VALUES (1, 5)",
-    )
-    source.enable("t")
-    project.tables = {"dbo_t": None}
-    assert any(
-        re.match(r"dbo_t: computed columns .* left out: twice\.", text)
-        for text in run_sync(project).warnings
-    )
-    assert "twice" not in {field.name for field in _bronze(project).schema().fields}

@@ -25,7 +25,7 @@ def the_login(items: Project) -> str:
     "missing", ["[dbo].[items]", "[cdc].[dbo_items_CT]"], ids=["source", "changes"]
 )
 def test_a_missing_grant_is_named_and_nothing_written(items: Project, missing: str) -> None:
-    """From the first run, and after one was taken away; the GRANT of the message heals it."""
+    """B192: from the first run, and after one was taken away; the message's GRANT heals it."""
     login = the_login(items)
     for rounds in range(2):
         if rounds:
@@ -44,6 +44,7 @@ def test_a_missing_grant_is_named_and_nothing_written(items: Project, missing: s
 
 
 def test_both_grants_missing_are_named_at_once(items: Project) -> None:
+    """B192."""
     login = the_login(items)
     items.source.execute(
         f"REVOKE SELECT ON dbo.items FROM [{login}]",
@@ -58,6 +59,7 @@ def test_both_grants_missing_are_named_at_once(items: Project) -> None:
 
 
 def test_a_gating_role_the_login_is_not_in(items: Project) -> None:
+    """B192."""
     login = the_login(items)
     items.source.execute(
         "EXEC sys.sp_cdc_disable_table N'dbo', N'items', N'all'",

@@ -27,6 +27,7 @@ def at_once(project: Project, runs: int = 3) -> None:
 
 
 def test_first_syncs_at_once_take_one_snapshot(items: Project) -> None:
+    """B162."""
     at_once(items)
     load(items)
     items.assert_each_change_once(TABLE)
@@ -36,6 +37,7 @@ def test_first_syncs_at_once_take_one_snapshot(items: Project) -> None:
 
 
 def test_later_syncs_at_once_append_each_change_once(items: Project) -> None:
+    """B162: two runs of one range collide on its batch id instead of doubling it."""
     load(items)
     for base in (100, 300, 500):
         change_items(items.source, base)

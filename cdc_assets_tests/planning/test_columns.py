@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from cdc_assets.contract import bronze_columns, silver_columns
 from cdc_assets.errors import UnsupportedColumnError
 from cdc_assets.names import folded
 from cdc_assets.planning.columns import (
     Chosen,
     ColumnWish,
     adopt,
+    check_keys,
     check_unmapped,
     choose_columns,
     find_name,
@@ -70,13 +72,27 @@ def test_two_columns_renamed_to_one() -> None:
     assert "columns Price and note would both be PRICE" in text
 
 
-@pytest.mark.parametrize("name", ["_start_lsn", "_OPERATION", "_Batch_Id", "_chunk"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(c.name for c in (*bronze_columns(()), *silver_columns(()))),
+        *("_OPERATION", "_Batch_Id", "_COMMIT_TS"),
+    ],
+)
 def test_names_that_are_ours(name: str) -> None:
     """B127."""
     text = refusal(ColumnWish(), ("id", name))
     assert f"column {name} has the name of one of ours" in text
     assert f"rename: {{{name}: …}}" in text
     assert "renamed to" in refusal(ColumnWish(rename={"note": name}))
+
+
+def test_a_computed_key_is_refused() -> None:
+    """B043: whatever the case it is named in, and a stored one is not."""
+    check_keys(("id",), ("twice",), where="t")
+    for keys in (("twice",), ("id", "TWICE")):
+        with pytest.raises(UnsupportedColumnError, match="is computed"):
+            check_keys(keys, ("twice",), where="t")
 
 
 def test_computed_columns_alone_are_no_table() -> None:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cdc_assets.errors import DataLossError, HistoryChangedError
+from cdc_assets.errors import CaptureNotReadyError, DataLossError, HistoryChangedError
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.clocks import ServerClock
 from cdc_assets.planning.instances import readers
@@ -14,6 +14,7 @@ from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import (
     check_continues,
     check_history,
+    check_mapped,
     newest_lsn,
     readable_end,
     snapshot_lsn,
@@ -61,6 +62,46 @@ def test_without_a_watermark_the_instance_start_stands_in() -> None:
     check(9, poll(watermark=None))
     with pytest.raises(DataLossError):
         check(8, poll(watermark=None))
+
+
+ZERO = "0x" + "0" * 20
+
+
+@pytest.mark.parametrize("newest", [None, ZERO, str(Lsn.of_int(50))])
+@pytest.mark.parametrize("watermark", [None, ZERO, str(Lsn.of_int(10))])
+def test_null_and_zero_are_none_yet(newest: str | None, watermark: str | None) -> None:
+    """B004, B013: in every combination; neither is "everything", and neither is lost."""
+    found = Lsn.parse_optional(newest)
+    seen = replace(
+        poll(),
+        max=None if found is None else Offset(found, NOON),
+        watermarks={"dbo_t": Lsn.parse_optional(watermark)},
+    )
+    check(9, seen)
+    with pytest.raises(DataLossError, match="removed by cleanup"):
+        check(8, seen)
+    assert snapshot_lsn(seen, instance()) == (found or Lsn.of_int(9))
+    assert readable_end(seen, at(9)).lsn == (found or Lsn.of_int(9))
+    if found is None:
+        with pytest.raises(HistoryChangedError):
+            check(10, seen)
+
+
+@pytest.mark.parametrize("newest", [None, 50])
+def test_an_instance_without_a_start_is_not_ready(newest: int | None) -> None:
+    """B011: with neither known there is nothing to stamp a snapshot with: run again."""
+    seen = replace(instance(), start=None)
+    with pytest.raises(CaptureNotReadyError, match="no start_lsn yet"):
+        snapshot_lsn(poll(newest=newest, watermark=None), seen)
+
+
+def test_a_position_that_the_log_lost() -> None:
+    """B017: it maps older commits, and not this one; what is still to come is not asked for."""
+    seen = replace(poll(), unmapped=frozenset({Lsn.of_int(20), Lsn.of_int(60)}))
+    with pytest.raises(HistoryChangedError, match="is no commit of this database"):
+        check_mapped(at(20), seen, where="t")
+    check_mapped(at(21), seen, where="t")
+    check_mapped(at(60), seen, where="t")
 
 
 def test_a_position_above_the_newest_lsn_is_another_history() -> None:
