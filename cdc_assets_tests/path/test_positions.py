@@ -100,7 +100,7 @@ def test_a_busy_database_keeps_no_quiet_table_waiting(project: Project, source: 
     project.tables = {"dbo_a": None}
     run_sync(project)
     source.execute(
-        "SET NOCOUNT ON; DECLARE @i int = 0; WHILE @i < 300 BEGIN"
+        "SET NOCOUNT ON; DECLARE @i int = 0; WHILE @i < 100 BEGIN"
         " INSERT INTO dbo.b (id) VALUES (@i); SET @i = @i + 1 END"
     )
     newest = source.captured()
