@@ -14,7 +14,6 @@ from cdc_assets.planning.losses import Gap
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import ChangeCounts, FactsRow
 
-
 NewestRows = Callable[[], Mapping[str, FactsRow]]
 """Gives the facts' newest batch rows by target."""
 

@@ -310,6 +310,13 @@ def _refused(state: str, native: int, message: str, source: SourceConnection) ->
             hint=f"Run: ALTER DATABASE {quoted} SET ALLOW_SNAPSHOT_ISOLATION ON, or leave"
             " `isolation: snapshot` out of tables.yaml.",
         )
+    if native == 207 and "__$command_id" in message:
+        return SourceQueryError(
+            "the change table has no column __$command_id, as on some builds of SQL Server 2016",
+            where=source.name,
+            hint="Set `include_command_id: false` for the table in tables.yaml, or update the"
+            " server.",
+        )
     if native == 22901 or (native == 208 and "cdc.lsn_time_mapping" in message):
         return CaptureNotEnabledError(
             f"change data capture is not on in the database {database}",

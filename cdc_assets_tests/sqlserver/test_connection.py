@@ -87,6 +87,13 @@ def test_states_and_numbers(
     assert "canary" not in str(error)
 
 
+def test_a_change_table_without_command_ids_names_the_setting() -> None:
+    error = translated("42S22", 207, "Invalid column name '__$command_id'.")
+    assert type(error) is SourceQueryError
+    assert "include_command_id: false" in error.hint
+    assert "include_command_id" not in translated("42S22", 207, "Invalid column name 'id'.").hint
+
+
 def test_a_missing_permission_names_the_grant() -> None:
     """B192: also for a column's, and where the login has no user in the database."""
     text = (
