@@ -156,6 +156,18 @@ class HistoryChangedError(CdcError):
     code = "history_changed"
 
 
+class SeedRefusedError(CdcError):
+    """A copy cannot become the table's snapshot."""
+
+    code = "seed_refused"
+
+
+class SeedOpenError(CdcError):
+    """A copy is being made the table's snapshot, and its rows are not there yet."""
+
+    code = "seed_open"
+
+
 class SchemaChangedError(CdcError):
     """The source table was changed in a way that bronze cannot follow, or may not."""
 

@@ -7,6 +7,7 @@ once; this is the one room, beside the Dagster resource, that does so.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -98,6 +99,22 @@ def reset(
     from cdc_assets.cli.sync import run_reset  # noqa: PLC0415
 
     raise typer.Exit(run_reset(database, table))
+
+
+@app.command()
+def seed(
+    database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
+    table: Annotated[str, typer.Argument(help="Table that was never loaded.")],
+    file: Annotated[Path, typer.Argument(help="A Parquet file, or a folder of them.")],
+    as_of: Annotated[
+        str,
+        typer.Option(help="When the copy began to be read: a time (UTC unless it says) or an LSN."),
+    ],
+) -> None:
+    """Make a copy that already exists the table's first snapshot: its changes go on from there."""
+    from cdc_assets.cli.seed import run_seed  # noqa: PLC0415
+
+    raise typer.Exit(run_seed(database, table, file, as_of))
 
 
 def main() -> None:

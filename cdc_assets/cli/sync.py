@@ -16,7 +16,7 @@ from cdc_assets.silver.apply import apply_tables
 
 def run_acknowledge(key: str, table: str) -> int:
     """Record that a table's gap is known, and say which."""
-    row = acknowledge(_database(key, [table]), table)
+    row = acknowledge(database_of(key, [table]), table)
     Console().print(
         f"{key}.{table}: the gap from {row.lost_from_ts} to {row.lost_to_ts} UTC is acknowledged."
     )
@@ -25,7 +25,7 @@ def run_acknowledge(key: str, table: str) -> int:
 
 def run_reset(key: str, table: str) -> int:
     """Start a table anew, and say what comes next."""
-    reset(_database(key, [table]), table)
+    reset(database_of(key, [table]), table)
     Console().print(
         f"{key}.{table} starts anew: its next sync takes a first snapshot, and silver follows it."
     )
@@ -34,7 +34,7 @@ def run_reset(key: str, table: str) -> int:
 
 def run_sync(key: str, tables: list[str], *, resnapshot: bool = False) -> int:
     """Sync these tables and apply them; exit status 1 when one failed."""
-    database = _database(key, tables)
+    database = database_of(key, tables)
     report = sync(database, tables or None, resnapshot=resnapshot)
     shown = Table("table", "work", "rows", "upserted", "deleted", "complete until (UTC)")
     loaded = [o.table for o in report.outcomes.values() if o.error is None]
@@ -63,7 +63,7 @@ def run_sync(key: str, tables: list[str], *, resnapshot: bool = False) -> int:
     return 1 if errors else 0
 
 
-def _database(key: str, tables: list[str]) -> Database:
+def database_of(key: str, tables: list[str]) -> Database:
     """A database of the settings that has these tables."""
     settings = load_settings()
     if key not in settings.databases:

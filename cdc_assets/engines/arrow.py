@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -85,7 +86,46 @@ class ArrowEngine:
         )
 
 
-def _write(table: DeltaTable, plan: AppendPlan, reading: _Reading) -> AppendResult:
+class Rows(Protocol):
+    """Rows on their way into one commit, and what was seen of them."""
+
+    @property
+    def rows(self) -> int:
+        """How many have passed."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes they had."""
+        ...
+
+    @property
+    def waits(self) -> list[int | None]:
+        """How many milliseconds the server waited for each range; None where it was not told."""
+        ...
+
+    @property
+    def error(self) -> Exception | None:
+        """What ended them early."""
+        ...
+
+    def batches(self) -> Generator[pa.RecordBatch]:
+        """Non-empty batches of the plan's columns."""
+        ...
+
+
+def append_rows(plan: AppendPlan, options: StorageOptions, rows: Rows) -> AppendResult:
+    """Append rows that are read once: a lost conflict is an error, and a rerun finds what is there.
+
+    Nothing is read where the plan's tag is committed already. Raises `CommitConflictError`.
+    """
+    table = DeltaTable(plan.uri, storage_options=dict(options))
+    if table.transaction_version(plan.tag.app_id) is not None:
+        return AppendResult(committed=False)
+    return retry_conflicts(lambda: _write(table, plan, rows), where=plan.table, attempts_max=1)
+
+
+def _write(table: DeltaTable, plan: AppendPlan, reading: Rows) -> AppendResult:
     started = time.monotonic()
     batches = reading.batches()
     try:

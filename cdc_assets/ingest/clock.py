@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from cdc_assets.errors import SettingsError, SourceQueryError
@@ -55,6 +55,24 @@ def commit_at_or_below(connection: Connection, lsn: Lsn, clock: ServerClock) -> 
         return None
     found = Lsn.parse(rows[0]["lsn"])
     return Offset(found, clock.to_utc(rows[0]["commit_ts"], found))
+
+
+def first_commit_after(
+    connection: Connection, clock: ServerClock, time: datetime, between: tuple[Lsn, Lsn]
+) -> Lsn | None:
+    """The first commit of a closed range of the log that may have been made after a time, in UTC.
+
+    The server's zone must be known.
+    """
+    assert clock.zone is not None  # noqa: S101 - said above
+    for low, high in clock.segments(*between):
+        minutes = clock.minutes_at(low)
+        local = time + timedelta(minutes=minutes)
+        asked = [str(low), str(high), local.isoformat(timespec="microseconds")]
+        rows = connection.rows(queries.first_commit_after(clock.zone, minutes), asked)
+        if rows:
+            return Lsn.parse(rows[0]["lsn"])
+    return None
 
 
 def latest_commit_ts(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -16,15 +16,16 @@ from deltalake import DeltaTable
 
 from cdc_assets import faults
 from cdc_assets.clock import utc_now
-from cdc_assets.contract import Column, Event, Operation, bronze_columns
+from cdc_assets.contract import Event, Operation, bronze_columns
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import CdcError, TableReplacedError
+from cdc_assets.errors import CdcError, SeedOpenError, TableReplacedError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.clock import commit_at_or_below, latest_commit_ts, read_clock
 from cdc_assets.ingest.columns import columns_to_load, computed_left_out
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.ingest.ranges import snapshot_ranges, table_rows
+from cdc_assets.ingest.snapshot_events import completion, open_entry
 from cdc_assets.ingest.waiting import Taken, next_lsn
 from cdc_assets.lake.bronze import snapshot_rows
 from cdc_assets.lake.facts import FactsEntry
@@ -36,7 +37,6 @@ from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, EngineChoice, ReadRange
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import snapshot_lsn
-from cdc_assets.planning.records import event_row
 from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_by_target
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import Captured
@@ -116,14 +116,15 @@ def prepare_snapshot(
         bronze = database.lake.renew_bronze(table, declared, snapshots.discarded)
         check_names(bronze, declared, where=str(table))
         choice = _choice(database, connection, table, instance, beyond_arrow(bronze, declared))
-        snapshot = _usable_open(bronze, table, instance, poll, snapshots)
+        snapshot = usable_open(bronze, table, instance, poll, snapshots)
+        _check_not_seeding(bronze, table, snapshot)
         if snapshot is not None and snapshot.lost_from is None and request.lost_from is not None:
             snapshot = None  # It was opened before the gap that has to be closed.
         entry = None
         if snapshot is None:
             snapshot = _planned(connection, instance, poll, snapshots, request)
             snapshot = replace(snapshot, keys=columns.renamed(snapshot.keys))
-            entry = _open_entry(table, instance, poll, snapshots, snapshot, str(choice))
+            entry = open_entry(table, instance, poll, snapshots, snapshot, str(choice))
     return PreparedSnapshot(
         table,
         poll,
@@ -172,30 +173,42 @@ def _follow(
 
 def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcome:
     """Read an open snapshot into bronze; the sync then records that it is complete."""
-    started_at = utc_now()
-    table, instance, snapshot = prepared.table, prepared.instance, prepared.snapshot
-    bronze, columns = prepared.bronze, prepared.columns
-    declared = bronze_columns(columns.declared)
-    choice = prepared.choice
-    result = AppendResult(committed=False)
-    if bronze.transaction_version(table.snapshot_app(snapshot.at.lsn)) is None:
+
+    def read() -> AppendResult:
+        columns = prepared.columns
         with database.connections.lend() as connection:
             count = database.settings.num_partitions
-            ranges = snapshot_ranges(connection, instance, columns, count)
-        constants = _constants(database.settings.instance_of(table.key), snapshot.at)
-        read = tuple(
-            ReadRange(
-                text,
-                values,
-                constants,
-                names=columns.names,
-                largest=queries.largest_values(text, columns.selected, columns.unbounded),
-            )
-            for text, values in ranges
+            ranges = snapshot_ranges(connection, prepared.instance, columns, count)
+        constants = snapshot_constants(database, prepared)
+        plan = snapshot_plan(
+            database,
+            prepared,
+            tuple(
+                ReadRange(
+                    text,
+                    values,
+                    constants,
+                    names=columns.names,
+                    largest=queries.largest_values(text, columns.selected, columns.unbounded),
+                )
+                for text, values in ranges
+            ),
         )
-        plan = _plan(table, declared, read, instance, snapshot)
-        plan = replace(plan, max_value_bytes=database.settings.max_value_bytes)
-        result = database.engine(choice).append(plan)
+        return database.engine(prepared.choice).append(plan)
+
+    return write_snapshot(database, prepared, read)
+
+
+def write_snapshot(
+    database: Database, prepared: PreparedSnapshot, append: Callable[[], AppendResult]
+) -> TableOutcome:
+    """Append an open snapshot's rows, unless they are in bronze; gives what is to be recorded."""
+    started_at = utc_now()
+    table, instance, snapshot = prepared.table, prepared.instance, prepared.snapshot
+    bronze, choice = prepared.bronze, prepared.choice
+    result = AppendResult(committed=False)
+    if bronze.transaction_version(table.snapshot_app(snapshot.at.lsn)) is None:
+        result = append()
     faults.reach(FaultPoint.SNAPSHOT_APPENDED)
     with database.connections.lend() as connection:
         high_mark = _high_mark(connection, prepared)
@@ -213,8 +226,8 @@ def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcom
         started_at=started_at,
         duration_seconds=(utc_now() - started_at).total_seconds(),
         engine=str(choice),
-        warnings=computed_left_out(columns),
-        facts=(_completion(table, replace(snapshot, high_mark=high_mark), rows, str(choice)),),
+        warnings=computed_left_out(prepared.columns),
+        facts=(completion(table, replace(snapshot, high_mark=high_mark), rows, str(choice)),),
         progress=BronzeProgress(
             table_name=table.bronze,
             end=snapshot.at,
@@ -241,7 +254,21 @@ def _choice(
     return database.choose(table.key, beyond_arrow, rows)
 
 
-def _usable_open(
+def _check_not_seeding(bronze: DeltaTable, table: TableName, opened: Snapshot | None) -> None:
+    """Leave the table to the copy that it is being given: reading it may be what that avoids."""
+    if opened is None or opened.as_of is None:
+        return
+    if bronze.transaction_version(table.snapshot_app(opened.at.lsn)) is None:
+        name = str(table).replace(".", " ", 1)
+        raise SeedOpenError(
+            f"it is being seeded as of {opened.as_of}, and the copy's rows are not in bronze yet",
+            where=str(table),
+            hint="Wait for it, or where it died run the same `cdc-assets seed` again. To read the"
+            f" table instead: cdc-assets reset {name}.",
+        )
+
+
+def usable_open(
     bronze: DeltaTable,
     table: TableName,
     instance: CaptureInstance,
@@ -282,7 +309,7 @@ def _planned(
 ) -> Snapshot:
     """A new snapshot: of the table's first kind, or a further one, at an LSN of its own."""
     newest = known.newest
-    at = _time_of(connection, snapshot_lsn(poll, instance), instance, poll)
+    at = time_of(connection, snapshot_lsn(poll, instance), instance, poll)
     last = max(at.lsn, newest.at.lsn) if newest is not None else at.lsn
     if at.lsn in known.used or last > at.lsn:
         at = next_lsn(connection, Taken(last, known.used), poll, wait=request.wait)
@@ -297,46 +324,8 @@ def _planned(
     return Snapshot(at, instance.index_columns, kind=Event.RESNAPSHOT, lost_from=lost_from)
 
 
-def _open_entry(
-    table: TableName,
-    instance: CaptureInstance,
-    poll: Poll,
-    known: Snapshots,
-    planned: Snapshot,
-    engine: str,
-) -> FactsEntry:
-    """The event of a new snapshot; one that `known` lacks has taken its version."""
-    row = event_row(
-        Event.SNAPSHOT_OPEN,
-        table.bronze,
-        planned.at,
-        rows=0,
-        started_at=utc_now(),
-        written_at=utc_now(),
-        engine=engine,
-        source_rtt_ms=poll.rtt_ms,
-        source_max_commit_ts=poll.max.commit_ts if poll.max else None,
-        capture_lag_seconds=poll.capture_lag_seconds,
-        detail=_open_detail(planned, instance),
-        lost_from_ts=planned.lost_from,
-        lost_to_ts=planned.at.commit_ts if planned.lost_from else None,
-    )
-    return FactsEntry((row,), table.open_app, known.opens + 1)
-
-
-def _open_detail(snapshot: Snapshot, instance: CaptureInstance) -> dict[str, object]:
-    return {
-        "mode": "full",
-        "kind": snapshot.kind,
-        "keys": list(snapshot.keys),
-        "identity": instance.identity.to_dict(),
-        "generation": 0,
-        "lost_from_ts": snapshot.lost_from.isoformat() if snapshot.lost_from else None,
-        "lost_to_ts": snapshot.at.commit_ts.isoformat() if snapshot.lost_from else None,
-    }
-
-
-def _time_of(connection: Connection, lsn: Lsn, instance: CaptureInstance, poll: Poll) -> Offset:
+def time_of(connection: Connection, lsn: Lsn, instance: CaptureInstance, poll: Poll) -> Offset:
+    """An LSN with the time of the newest commit up to it, or else of the instance's creation."""
     if poll.max is not None and poll.max.lsn == lsn:
         return poll.max
     mapped = commit_at_or_below(connection, lsn, poll.clock)
@@ -344,9 +333,13 @@ def _time_of(connection: Connection, lsn: Lsn, instance: CaptureInstance, poll: 
     return Offset(lsn, mapped.commit_ts if mapped else created)
 
 
-def _constants(instance: str, at: Offset) -> tuple[tuple[str, str | None], ...]:
+def snapshot_constants(
+    database: Database, prepared: PreparedSnapshot
+) -> tuple[tuple[str, str | None], ...]:
+    """Our columns of a snapshot's rows, as text; those not among them are NULL."""
+    at = prepared.snapshot.at
     return (
-        ("_capture_instance", instance),
+        ("_capture_instance", database.settings.instance_of(prepared.table.key)),
         ("_start_lsn", str(at.lsn)),
         ("_operation", str(int(Operation.SNAPSHOT))),
         ("_commit_ts", at.commit_ts.isoformat()),
@@ -354,40 +347,17 @@ def _constants(instance: str, at: Offset) -> tuple[tuple[str, str | None], ...]:
     )
 
 
-def _plan(
-    table: TableName,
-    columns: tuple[Column, ...],
-    ranges: tuple[ReadRange, ...],
-    instance: CaptureInstance,
-    snapshot: Snapshot,
+def snapshot_plan(
+    database: Database, prepared: PreparedSnapshot, ranges: tuple[ReadRange, ...] = ()
 ) -> AppendPlan:
-    metadata = json.dumps({"snapshot": instance.name, **snapshot.at.to_dict()})
+    """The one commit of a whole snapshot."""
+    table, at = prepared.table, prepared.snapshot.at
+    metadata = json.dumps({"snapshot": prepared.instance.name, **at.to_dict()})
     return AppendPlan(
         table=str(table),
         uri=table.bronze_uri,
-        columns=columns,
+        columns=bronze_columns(prepared.columns.declared),
         ranges=ranges,
-        tag=CommitTag(table.snapshot_app(snapshot.at.lsn), 0, metadata),
+        tag=CommitTag(table.snapshot_app(at.lsn), 0, metadata),
+        max_value_bytes=database.settings.max_value_bytes,
     )
-
-
-def _completion(table: TableName, snapshot: Snapshot, rows: int, engine: str) -> FactsEntry:
-    """The event that the sync records with its facts: only then the snapshot is complete."""
-    high_mark = snapshot.high_mark.isoformat() if snapshot.high_mark else None
-    row = event_row(
-        snapshot.kind,
-        table.bronze,
-        snapshot.at,
-        app_id=table.snapshot_app(snapshot.at.lsn),
-        rows=rows,
-        deletes=0,
-        inserts=0,
-        updates=0,
-        end_lsn=str(snapshot.at.lsn),
-        end_commit_ts=snapshot.at.commit_ts,
-        lost_from_ts=snapshot.lost_from,
-        lost_to_ts=snapshot.at.commit_ts if snapshot.lost_from else None,
-        engine=engine,
-        detail={"high_mark": high_mark, "keys": list(snapshot.keys)},
-    )
-    return FactsEntry((row,), table.done_app(snapshot.at.lsn))

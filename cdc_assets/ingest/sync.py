@@ -78,7 +78,7 @@ def sync(
     With `resnapshot` they are read anew as a whole; their changes go on where they were. Raises
     the errors of the connection; a table's own error is in its outcome.
     """
-    known = _known(database, tables or tuple(database.settings.tables), resnapshot)
+    known = known_tables(database, tables or tuple(database.settings.tables), resnapshot)
     # Asked for by quiet tables alone, and then once for all of them.
     newest_rows = functools.cache(database.lake.facts.newest_rows)
     try:
@@ -143,12 +143,14 @@ def _gaps(known: Sequence[Known], events: Sequence[FactsRow] | None) -> Mapping[
     return {k.name.key: found[k.name.bronze] for k in known if k.name.bronze in found}
 
 
-def _known(database: Database, tables: Sequence[str], resnapshot: bool) -> list[Known]:
+def known_tables(
+    database: Database, tables: Sequence[str], resnapshot: bool = False
+) -> list[Known]:
+    """What the lake says of these tables; a reset that died after its event is finished first."""
     control = database.lake.control.read()
     events = database.lake.facts.events()
     snapshots, gaps = snapshots_by_target(events), open_gaps(events)
     recorded = recorded_by_target(events)
-    # A reset that died after its event is finished first.
     names = [database.table(key) for key in tables]
     stale = [
         name

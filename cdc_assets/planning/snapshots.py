@@ -20,6 +20,7 @@ class Snapshot:
     `keys` is the unique index at the open; `high_mark` (UTC) the server's clock after the last
     read, known once complete: the read may hold commits up to then. `lost_from` is where the gap
     begins that it closes, if it was taken for a loss. `identity` is the instance's at the open.
+    `as_of` is what was said of a copy that became it.
     """
 
     at: Offset
@@ -28,6 +29,7 @@ class Snapshot:
     kind: Event = Event.BOOTSTRAP
     lost_from: datetime | None = None
     identity: Identity | None = None
+    as_of: str | None = None
 
     @property
     def moves_position(self) -> bool:
@@ -139,6 +141,7 @@ def _snapshot(row: FactsRow) -> Snapshot | None:
         kind=Event(detail.get("kind", Event.BOOTSTRAP) if is_open else row.event),
         lost_from=row.lost_from_ts,
         identity=Identity.from_dict(detail.get("identity")),
+        as_of=detail.get("as_of"),
         high_mark=datetime.fromisoformat(high_mark) if high_mark else None,
     )
 

@@ -68,6 +68,24 @@ def ends(zone: str) -> str:
     )
 
 
+def first_commit_after(zone: str, minutes: int) -> str:
+    """The first commit of a closed range of the log that may have been made after a local time.
+
+    The range has one offset, `minutes` ahead of UTC. In the hour before a fall-back a local time
+    may as well be of the hour that repeats it, and is taken for that: too late is never wrong here.
+    """
+    zone_text = _zone(zone)
+    later = f"DATEPART(tzoffset, DATEADD(hour, 1, tran_end_time) AT TIME ZONE {zone_text})"
+    return (
+        "SELECT TOP (1) CONVERT(varchar(22), start_lsn, 1) AS lsn FROM cdc.lsn_time_mapping"
+        " WHERE start_lsn >= CONVERT(binary(10), ?, 1) AND start_lsn <= CONVERT(binary(10), ?, 1)"
+        f" AND DATEADD(minute, CASE WHEN {later} < {minutes:d} AND"
+        f" DATEPART(tzoffset, tran_end_time AT TIME ZONE {zone_text}) = {minutes:d}"
+        f" THEN {minutes:d} - {later} ELSE 0 END, CAST(tran_end_time AS datetime2(3)))"
+        " > CAST(? AS datetime2(7)) ORDER BY start_lsn"
+    )
+
+
 def offset_changes(zone: str) -> str:
     """The first commit, those with another offset, and where time went back, up to a last LSN.
 

@@ -1,0 +1,285 @@
+"""A copy that already exists becomes a table's first snapshot, and its changes go on from there."""
+
+import os
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cdc_assets.errors import CdcError, DataLossError, SeedOpenError, SeedRefusedError
+from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.outcome import Work
+from cdc_assets.ingest.resets import reset
+from cdc_assets.ingest.seeding import seed
+from cdc_assets.ingest.sync import sync
+from cdc_assets.lsn import Lsn
+from cdc_assets.silver.apply import apply_changes
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
+from cdc_assets_tests.path.killing import kill_at
+from cdc_assets_tests.path.test_times import FALL_BACK, Clocked, clocked
+from cdc_assets_tests.path.test_times import TABLE as CLOCKED_TABLE
+from cdc_assets_tests.source import Project, Source
+
+__all__ = ["clocked"]
+
+TABLE = "dbo_items"
+ARROW = pytest.mark.parametrize("engine_name", ["arrow"])
+SCHEMA = pa.schema(
+    {
+        "id": pa.int64(),
+        "name": pa.string(),
+        "price": pa.decimal128(20, 4),
+        "at": pa.timestamp("ms"),
+        "note": pa.string(),
+    }
+)
+
+
+def copy_of(source: Source) -> pa.Table:
+    """The table as it is now, as some other tool has read it."""
+    rows = source.rows("SELECT id, name, price, at, note FROM dbo.items")
+    return pa.table(dict(zip(SCHEMA.names, zip(*rows, strict=True), strict=True)), schema=SCHEMA)
+
+
+def now(source: Source) -> str:
+    """The server's clock, in UTC."""
+    found = source.rows("SELECT CONVERT(varchar(26), SYSUTCDATETIME(), 126)")[0][0]
+    return str(found)
+
+
+def newest_lsn(source: Source) -> Lsn:
+    return Lsn(source.captured())
+
+
+def begun(items: Project) -> tuple[pa.Table, str]:
+    """A copy, read while the table was written to, and when that began."""
+    change_items(items.source)
+    started = now(items.source)
+    items.source.execute("UPDATE dbo.items SET name = N'meanwhile' WHERE id = 1")
+    copy = copy_of(items.source)
+    items.source.execute("UPDATE dbo.items SET name = N'afterwards' WHERE id = 1")
+    change_items(items.source, base=300)
+    return copy, started
+
+
+def test_a_copy_is_the_snapshot_and_changes_go_on(items: Project) -> None:
+    """Nothing of the table is read; what the copy saw of later commits only repeats."""
+    items.source.execute("UPDATE dbo.items SET note = 'x' WHERE id = 5")
+    newest = newest_lsn(items.source)
+    copy, started = begun(items)
+    if items.source.server.is_sandbox:
+        items.source.counters()
+    outcome = seed(items.database(), TABLE, copy, started)
+    assert (outcome.work, outcome.rows) == (Work.SNAPSHOT, copy.num_rows)
+    if items.source.server.is_sandbox:
+        assert items.source.counters().rows_of("items") == 0
+    assert outcome.end is not None
+    assert outcome.end.lsn > newest
+    assert outcome.end.commit_ts <= datetime.fromisoformat(started)
+    rows = items.bronze(TABLE)
+    assert {(r["_operation"], r["_snapshot"]) for r in rows} == {(0, str(outcome.end.lsn))}
+    assert load(items)[0].work is Work.CHANGES
+    items.assert_identical(TABLE, COLUMNS)
+    items.assert_each_change_once(TABLE)
+    facts = items.database().lake.facts
+    assert [row.event for row in facts.events()] == ["snapshot_open", "bootstrap"]
+    change_items(items.source, base=500)
+    outcome, applied = load(items)
+    assert not applied.rebuilt
+    items.assert_identical(TABLE, COLUMNS)
+
+
+@ARROW
+def test_an_lsn_recorded_before_the_copy(items: Project) -> None:
+    change_items(items.source)
+    lsn = newest_lsn(items.source)
+    items.source.execute("DELETE FROM dbo.items WHERE id = 2")
+    copy = copy_of(items.source).to_pandas()
+    assert isinstance(copy, pd.DataFrame)
+    change_items(items.source, base=300)
+    outcome = seed(items.database(), TABLE, copy, lsn)
+    assert outcome.end is not None
+    assert outcome.end.lsn == lsn
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+
+
+@ARROW
+def test_a_new_instance_that_capture_has_not_reached(items: Project) -> None:
+    """A quiet database: all before the instance's first LSN is older than the copy."""
+    copy, started = copy_of(items.source), now(items.source)
+    seed(items.database(), TABLE, copy, started)
+    change_items(items.source)
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+
+
+@ARROW
+def test_a_rerun_finds_what_is_there(items: Project) -> None:
+    copy, started = begun(items)
+    first = seed(items.database(), TABLE, copy, started)
+    load(items)
+    rows = len(items.bronze(TABLE))
+    again = seed(items.database(), TABLE, copy, started)
+    assert (again.work, again.end, again.rows) == (Work.QUIET, first.end, first.rows)
+    assert len(items.bronze(TABLE)) == rows
+    with pytest.raises(SeedRefusedError, match=f"has a snapshot at .* as of {started[:10]}"):
+        seed(items.database(), TABLE, copy, now(items.source))
+
+
+@ARROW
+def test_a_table_with_a_snapshot_is_refused(items: Project) -> None:
+    copy, started = begun(items)
+    load(items)
+    before = len(items.bronze(TABLE))
+    with pytest.raises(SeedRefusedError, match="cdc-assets reset sales dbo_items"):
+        seed(items.database(), TABLE, copy, started)
+    assert len(items.bronze(TABLE)) == before
+
+
+@ARROW
+def test_after_a_reset_the_same_copy_may_come_again(items: Project) -> None:
+    """Its LSN was used; the rows are not taken for those that were given up."""
+    copy, started = begun(items)
+    first = seed(items.database(), TABLE, copy, started)
+    load(items)
+    reset(items.database(), TABLE)
+    second = seed(items.database(), TABLE, copy, started)
+    assert first.end is not None
+    assert second.end is not None
+    assert (second.rows, second.end.lsn < first.end.lsn) == (first.rows, True)
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+    items.assert_each_change_once(TABLE)
+
+
+def without(copy: pa.Table) -> pa.Table:
+    return copy.drop_columns(["note"])
+
+
+def as_text(copy: pa.Table) -> pa.Table:
+    return copy.set_column(0, "id", copy["id"].cast(pa.string()))
+
+
+REFUSED = {
+    "a column lacks": (without, "", "has not one column note"),
+    "another type": (as_text, "", "column id is string in the copy, and int in the table"),
+    "to come": (None, "2999-01-01T00:00:00", "is in the future"),
+    "above": (None, "0xFFFFFFFFFFFFFFFFFFFF", "is above the newest LSN"),
+    "neither": (None, "soon", "neither a time nor an LSN"),
+}
+
+
+@ARROW
+@pytest.mark.parametrize(("change", "as_of", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_writes_nothing(
+    items: Project, change: object, as_of: str, said: str
+) -> None:
+    copy, started = begun(items)
+    given = change(copy) if callable(change) else copy
+    with pytest.raises(SeedRefusedError, match=said):
+        seed(items.database(), TABLE, given, as_of or started)
+    assert not (items.folder / "lake").exists()
+
+
+@ARROW
+@pytest.mark.parametrize("by", ["time", "lsn"])
+def test_a_copy_older_than_what_cdc_holds_is_refused(items: Project, by: str) -> None:
+    change_items(items.source)
+    lsn, started = newest_lsn(items.source), now(items.source)
+    copy = copy_of(items.source)
+    change_items(items.source, base=300)
+    newest = items.source.captured()
+    clean_up(items.source)
+    items.source.execute("UPDATE dbo.items SET name = N'x' WHERE id = 1")
+    items.source.captured(minimum=newest)
+    with pytest.raises(DataLossError, match="Make a newer copy"):
+        seed(items.database(), TABLE, copy, started if by == "time" else lsn)
+    assert not (items.folder / "lake").exists()
+
+
+@ARROW
+def test_a_copy_older_than_the_instance_is_refused(items: Project) -> None:
+    """What was changed before capture began was never recorded."""
+    change_items(items.source)
+    before = datetime.fromisoformat(now(items.source)) - timedelta(days=1)
+    with pytest.raises(DataLossError):
+        seed(items.database(), TABLE, copy_of(items.source), before)
+    assert not (items.folder / "lake").exists()
+
+
+@ARROW
+def test_a_value_that_does_not_fit_commits_no_row(items: Project) -> None:
+    """It is met when the rows are on their way: the same call with a mended copy goes on."""
+    copy, started = begun(items)
+    prices = pa.array([Decimal("0.12345")] * copy.num_rows)
+    broken = copy.set_column(2, "price", prices)
+    with pytest.raises(SeedRefusedError, match="column price has a value that DECIMAL"):
+        seed(items.database(), TABLE, broken, started)
+    assert items.bronze(TABLE) == []
+    seed(items.database(), TABLE, copy, started)
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+
+
+POINTS = (
+    FaultPoint.SNAPSHOT_OPENED,
+    FaultPoint.SNAPSHOT_APPENDED,
+    FaultPoint.FACTS_WRITTEN,
+)
+
+
+@ARROW
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_and_run_again(items: Project, point: FaultPoint, tmp_path: Path) -> None:
+    """A sync in between leaves a copy that has no rows yet alone, and finishes one that has."""
+    copy, started = begun(items)
+    pq.write_table(copy, tmp_path / "copy.parquet")
+    options = (TABLE, str(tmp_path / "copy.parquet"), "--as-of", started)
+    kill_at(items, point, tmp_path / "reached", *options, command="seed")
+    failed: list[CdcError | None] = [o.error for o in sync(items.database()).failed]
+    assert [type(e) for e in failed] == [SeedOpenError] * (point is FaultPoint.SNAPSHOT_OPENED)
+    done = run(items, "seed", items.key, *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{copy.num_rows} rows; its changes start after 0x" in done.stdout
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+    items.assert_each_change_once(TABLE)
+    events = [row.event for row in items.database().lake.facts.events()]
+    assert events == ["snapshot_open", "bootstrap"]
+
+
+def run(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from cdc_assets.cli import main; main()", *arguments],
+        env={**os.environ, "CDC_TABLES": str(project.write())},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+@ARROW
+@pytest.mark.parametrize(("minutes", "repeated"), [(0, 3), (80, 1)], ids=["within", "after"])
+def test_a_time_in_the_hour_that_comes_twice(clocked: Clocked, minutes: int, repeated: int) -> None:
+    """Two commits have one local time: within that hour, both may be later than the copy."""
+    project = clocked.project(FALL_BACK - timedelta(hours=2))
+    reset(project.database(), CLOCKED_TABLE)
+    for written in (-90, -30, 30, 90):
+        clocked.write(project, FALL_BACK + timedelta(minutes=written))
+    project.source.captured()
+    copy = pa.table({"id": pa.array([1, 2, 3] if minutes else [1, 2], pa.int32())})
+    as_of = FALL_BACK + timedelta(minutes=minutes)
+    outcome = seed(project.database(), CLOCKED_TABLE, copy, as_of)
+    assert outcome.end is not None
+    assert outcome.end.commit_ts <= as_of.replace(tzinfo=None)
+    assert run_sync(project).outcomes[CLOCKED_TABLE].rows == repeated
+    apply_changes(project.database(), CLOCKED_TABLE)
+    project.assert_identical(CLOCKED_TABLE, ["id"])
