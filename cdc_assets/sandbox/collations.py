@@ -240,6 +240,11 @@ def _sql(name: str) -> Collation:
     )
 
 
+def tells_case(name: str) -> bool:
+    """Whether names that differ in case alone are two, in a database of that collation."""
+    return "_CS" in name or "_BIN" in name
+
+
 def of_sql_server() -> list[Collation]:
     """SQL Server's own collations, whose names begin with SQL_."""
     return [_sql(name) for name in _SQL]

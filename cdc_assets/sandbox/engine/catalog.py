@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable
 from functools import cached_property
 from typing import Any
 
+from cdc_assets.sandbox.collations import tells_case
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.duck import Connection
 
@@ -71,11 +72,22 @@ class Catalog:
 
     @cached_property
     def _tables(self) -> dict[tuple[int, str, str], e.Table]:
-        return {(t.database, t.schema.lower(), t.name.lower()): t for t in self.of_kind(e.Table)}
+        return {
+            (t.database, t.schema, t.name)
+            if t.exact
+            else (t.database, t.schema.lower(), t.name.lower()): t
+            for t in self.of_kind(e.Table)
+        }
 
     def table(self, database: int, schema: str, name: str) -> e.Table | None:
-        """The table of that name, whatever its case."""
+        """The table of that name, whatever its case unless that tells names apart."""
+        if self.tells_case(database):
+            return self._tables.get((database, schema, name))
         return self._tables.get((database, schema.lower(), name.lower()))
+
+    def tells_case(self, database: int) -> bool:
+        """Whether names in the database that differ in case alone are two."""
+        return tells_case(self.database(database).collation)
 
     def table_by_id(self, number: int) -> e.Table | None:
         """The table with that object id."""
@@ -154,9 +166,10 @@ class Catalog:
         return list(self._by_database.get(database, ()))
 
     def instance(self, database: int, name: str) -> e.Instance | None:
-        """An instance by name: exactly first, else whatever its case."""
+        """An instance by name: exactly first, else whatever its case unless that tells."""
         same = self._by_name.get((database, name.lower()), [])
-        return next((i for i in same if i.name == name), same[0] if same else None)
+        other = same[0] if same and not self.tells_case(database) else None
+        return next((i for i in same if i.name == name), other)
 
     # --- logins and settings -------------------------------------------------------------------
 

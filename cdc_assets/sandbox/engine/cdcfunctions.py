@@ -78,7 +78,7 @@ def max_lsn(place: Place) -> str:
 def _min_lsn(place: Place, name: Value) -> str:
     """0x00… for an unknown or forbidden instance, NULL until capture has reached it.
 
-    The name is compared as sysname is: exactly where instances differ in case only.
+    The name is compared as the database compares names.
     """
     if isinstance(name.constant, str):
         found = place.instance(name.constant.rstrip(" "))
@@ -89,7 +89,8 @@ def _min_lsn(place: Place, name: Value) -> str:
     if not visible:
         return f"CASE WHEN {text} IS NULL THEN NULL ELSE {ZERO} END"
     listed = ", ".join(f"({values.quote(i.name)}, {i.table})" for i in visible)
-    known, asked = (collation.equality_key(t, types.SYSNAME) for t in ("i.name", text))
+    sysname = types.nvarchar(128, place.database.collation)
+    known, asked = (collation.equality_key(t, sysname) for t in ("i.name", text))
     # A list that is joined: a branch for each instance would be planned again and again.
     return (
         f"(SELECT CASE WHEN count(*) = 0 THEN {ZERO} ELSE"

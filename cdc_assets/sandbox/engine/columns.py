@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cdc_assets.sandbox.collations import tells_case
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine.aliases import unknown
 from cdc_assets.sandbox.language import collation, nodes, types
@@ -25,16 +26,17 @@ def columns_of(
     first: int = 1,
 ) -> tuple[e.Column, ...]:
     """The columns that definitions describe; raises Msg 2705, 2744, 2749, 1753."""
-    names = {c.name.lower() for c in existing}
+    folded = str if tells_case(default_collation) else str.lower
+    names = {folded(c.name) for c in existing}
     found: list[e.Column] = []
     for number, definition in enumerate(definitions, start=first):
-        if definition.name.lower() in names:
+        if folded(definition.name) in names:
             raise SqlError(
                 2705,
                 f"Column names in each table must be unique. Column name '{definition.name}' is "
                 "specified more than once.",
             )
-        names.add(definition.name.lower())
+        names.add(folded(definition.name))
         if definition.type is None:
             found.append(_computed(binder, definition, number, [*existing, *found]))
         else:
@@ -147,7 +149,8 @@ def keys_of(
             raise SqlError(8110, f"Cannot add multiple PRIMARY KEY constraints to table '{table}'.")
         chosen: list[e.Column] = []
         for name, _ in definition.columns:
-            column = next((c for c in columns if c.name.lower() == name.lower()), None)
+            same = [c for c in columns if c.name.lower() == name.lower()]
+            column = next((c for c in same if c.name == name), same[0] if same else None)
             if column is None:
                 raise SqlError(
                     1911, f"Column name '{name}' does not exist in the target table or view."
@@ -192,12 +195,12 @@ def primary_not_null(
     definitions: Sequence[s.ColumnDefinition],
 ) -> tuple[e.Column, ...]:
     """A primary key's columns are NOT NULL; raises Msg 8111 where NULL was asked for."""
-    asked = {d.name.lower() for d in definitions if d.nullable is True}
-    made = {d.name.lower() for d in definitions}
-    asked |= {c.name.lower() for c in columns if c.nullable and c.name.lower() not in made}
+    asked = {d.name for d in definitions if d.nullable is True}
+    made = {d.name for d in definitions}
+    asked |= {c.name for c in columns if c.nullable and c.name not in made}
     strict = {number for key in keys if key.primary for number in key.columns}
     for column in columns:
-        if column.id in strict and column.name.lower() in asked:
+        if column.id in strict and column.name in asked:
             raise SqlError(
                 8111, "Cannot define PRIMARY KEY constraint on nullable column in table."
             )

@@ -121,6 +121,7 @@ def _store(
         columns,
         keys,
         next_column=len(columns) + 1,
+        exact=work.current.tells_case(database.id),
     )
     store_table(work, table)
     return table

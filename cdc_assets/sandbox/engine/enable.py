@@ -78,6 +78,7 @@ def _shipped(work: Work, database: int, name: str, columns: tuple[e.Column, ...]
         columns,
         shipped=True,
         next_column=len(columns) + 1,
+        exact=work.current.tells_case(database),
     )
 
 

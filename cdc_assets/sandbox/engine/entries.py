@@ -111,7 +111,7 @@ class ForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; `shipped` for the ones that CDC makes."""
+    """A table; `shipped` for the ones that CDC makes, `exact` where case tells names apart."""
 
     id: int
     database: int
@@ -124,6 +124,7 @@ class Table:
     next_column: int = 1
     checks: tuple[Check, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
+    exact: bool = False
 
     @property
     def key(self) -> str:
@@ -136,7 +137,9 @@ class Table:
         return f"data.t{self.id}"
 
     def column(self, name: str) -> Column | None:
-        """The column of that name, whatever its case."""
+        """The column of that name, whatever its case unless that tells names apart."""
+        if self.exact:
+            return next((c for c in self.columns if c.name == name), None)
         wanted = name.lower()
         return next((c for c in self.columns if c.name.lower() == wanted), None)
 

@@ -16,4 +16,5 @@ def relation_of(
         names or (table.schema, table.name),
         table.id,
         readable,
+        exact=table.exact,
     )

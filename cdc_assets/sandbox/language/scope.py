@@ -34,6 +34,15 @@ class Relation:
     """Names of the columns (lower case) the login may read; None means all."""
     reads: frozenset[int] = frozenset()
     """Ids of the tables behind it, where it is a view."""
+    exact: bool = False
+    """Whether case tells its columns' names apart."""
+
+    def named(self, name: str) -> list[RelationColumn]:
+        """The columns that a name may mean; of several that differ in case, the one as written."""
+        wanted = name.lower()
+        same = [c for c in self.columns if c.name.lower() == wanted]
+        alike = [c for c in same if c.name == name]
+        return alike if self.exact or (len(same) > 1 and alike) else same
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +118,11 @@ class Scope:
     def find(self, parts: tuple[str, ...]) -> tuple[Source, RelationColumn] | None:
         """The column that `parts` names here or further out; Msg 209 when two match."""
         *qualifier, name = parts
-        wanted = name.lower()
         found = [
             (source, column)
             for source in self.sources
             if not qualifier or source.answers_to(tuple(qualifier))
-            for column in source.relation.columns
-            if column.name.lower() == wanted
+            for column in source.relation.named(name)
         ]
         if len(found) > 1:
             raise errors.ambiguous_column(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 
+from cdc_assets.sandbox.collations import tells_case
 from cdc_assets.sandbox.language import errors, nodes
 from cdc_assets.sandbox.language.calls import CallBinder
 from cdc_assets.sandbox.language.grouping import check_unordered
@@ -63,12 +64,13 @@ class SourceBinder(CallBinder):
                 f"'{names[-1]}' has {'more' if len(bound.outputs) > len(chosen) else 'fewer'} "
                 "columns than were specified in the column list.",
             )
+        folded = str if tells_case(self.default_collation) else str.lower
         for index, name in enumerate(chosen):
             if not name:
                 raise SqlError(
                     8155, f"No column name was specified for column {index + 1} of '{names[-1]}'."
                 )
-            if name.lower() in (other.lower() for other in chosen[:index]):
+            if folded(name) in map(folded, chosen[:index]):
                 raise SqlError(
                     8156, f"The column '{name}' was specified multiple times for '{names[-1]}'."
                 )

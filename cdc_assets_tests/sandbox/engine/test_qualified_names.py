@@ -107,3 +107,38 @@ def test_names_and_numbers_of_columns_values(elsewhere: Client) -> None:
 )
 def test_a_function_that_needs_a_constant_says_so(shared: Client, call: str) -> None:
     assert shared.error(f"SELECT {call} FROM sys.tables").number == 40515
+
+
+def test_names_that_differ_in_case_alone(db: Client) -> None:
+    """B124, B125: one name in most databases, two in those whose collation tells case."""
+    db.run("CREATE DATABASE told COLLATE Latin1_General_BIN")
+    told = db.another(database="told")
+    told.run(
+        "CREATE TABLE Items (Id int NOT NULL PRIMARY KEY, id int NULL, ID int NULL)",
+        "CREATE TABLE items (a int NOT NULL PRIMARY KEY)",
+        "INSERT Items (id, Id) VALUES (2, 1)",
+        "UPDATE Items SET ID = 3 WHERE Id = 1",
+        "EXEC sys.sp_cdc_enable_db",
+        "EXEC sys.sp_cdc_enable_table 'dbo', 'Items', NULL",
+        "EXEC sys.sp_cdc_enable_table 'dbo', 'items', NULL",
+        "DELETE Items",
+    )
+    assert told.rows("SELECT Id, id, ID FROM cdc.dbo_Items_CT") == [(1, 2, 3)]
+    assert told.rows("SELECT x.id FROM (SELECT Id, id FROM Items) AS x") == []
+    assert told.rows("SELECT a FROM cdc.dbo_items_CT") == []
+    assert told.value("SELECT OBJECT_ID('dbo.ITEMS')") is None
+    zero = bytes(10)
+    for name in ("'dbo_ITEMS'", "CAST('dbo_ITEMS' AS nvarchar(128)) + ''"):
+        assert told.value(f"SELECT sys.fn_cdc_get_min_lsn({name})") == zero
+    assert told.value("SELECT sys.fn_cdc_get_min_lsn('dbo_Items')") not in (None, zero)
+    for text, number in (
+        ("SELECT iD FROM Items", 207),
+        ("UPDATE Items SET iD = 1", 207),
+        ("SELECT * FROM ITEMS", 208),
+        ("CREATE TABLE Items (a int)", 2714),
+        ("CREATE TABLE t (a int, a int)", 2705),
+        ("EXEC sys.sp_cdc_enable_table 'dbo', 'ITEMS', NULL", 22931),
+    ):
+        assert told.error(text).number == number, text
+    assert db.error("CREATE TABLE u (a int, A int)").number == 2705
+    assert db.rows("SELECT x.A FROM (SELECT 1 AS a) AS x") == [(1,)]
