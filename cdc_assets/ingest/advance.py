@@ -106,6 +106,7 @@ def settled(
             return None
         if not _is_quiet(known, instance, poll) or _row_is_due(known, newest_rows):
             return None
+        _check_snapshot(known, instance, poll)
         outcome = _passed(database, known, instance, poll)
         if switches(known, instance, poll, outcome):
             return None
@@ -131,10 +132,7 @@ def _work(database: Database, known: Known, poll: Poll, shared: Shared) -> Table
     instance = _instance(database, known, poll)
     if instance.name in poll.errors:
         raise poll.errors[instance.name]
-    if known.snapshots.newest is not None:
-        # Below it silver would take no change, and no new snapshot.
-        at, newest = known.snapshots.newest.at, newest_lsn(poll, instance)
-        check_history(at, newest, where=str(table), name="snapshot")
+    _check_snapshot(known, instance, poll)
     known = see_instances(database, known, instance, poll)
     if complete is None and known.position is not None:
         raise TableReplacedError(
@@ -148,6 +146,17 @@ def _work(database: Database, known: Known, poll: Poll, shared: Shared) -> Table
     if known.resnapshot or known.snapshots.open is not None:
         return _snapshot_anew(database, known, instance, poll, shared)
     return _changes_or_recovery(database, known, instance, poll, shared)
+
+
+def _check_snapshot(known: Known, instance: CaptureInstance, poll: Poll) -> None:
+    """Raise `HistoryChangedError` for a newest snapshot above all LSNs that the server has given.
+
+    Below it silver would take no change, and no new snapshot.
+    """
+    taken = known.snapshots.newest
+    if taken is not None:
+        newest = newest_lsn(poll, instance)
+        check_history(taken.at, newest, where=str(known.name), name="snapshot")
 
 
 def _snapshot_anew(

@@ -18,7 +18,7 @@ from cdc_assets.ingest.instances import follow
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import Measure, TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
-from cdc_assets.lake.bronze import change_commits, changes_end
+from cdc_assets.lake.bronze import change_commits, changes_end, commit_of_rows
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import table_id
 from cdc_assets.names import TableName
@@ -63,7 +63,7 @@ class _Run:
 
     def find(self) -> None:
         """Take the batches that others have appended."""
-        found = change_commits(self.bronze, self.table.changes_app, self.recorded)
+        found = _untold(self.bronze, self.table, self.recorded)
         self.commits.update({commit.batch_id: commit for commit in found})
 
 
@@ -178,6 +178,19 @@ def _check_history(
 def _newest(bronze: DeltaTable, table: TableName) -> ChangeCommit | None:
     commits = change_commits(bronze, table.changes_app, None)
     return commits[0] if commits else None
+
+
+def _untold(bronze: DeltaTable, table: TableName, recorded: int) -> list[ChangeCommit]:
+    """The change commits that the facts lack, oldest first; rows tell where the log does not."""
+    app_id = table.changes_app
+    found = {commit.batch_id: commit for commit in change_commits(bronze, app_id, recorded)}
+    newest = bronze.transaction_version(app_id) or recorded
+    commits = (
+        found.get(version) or commit_of_rows(bronze, app_id, table.bronze, version)
+        for version in range(recorded + 1, newest + 1)
+    )
+    # What a reset gave up has no rows any more.
+    return [commit for commit in commits if commit is not None]
 
 
 def _outcome(database: Database, run: _Run, position: Offset, end: Offset) -> TableOutcome:

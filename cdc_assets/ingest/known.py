@@ -29,6 +29,8 @@ class Known:
     gap: Gap | None = None
     recorded: tuple[Reader, ...] = ()
     resnapshot: bool = False
+    recorded_end: Offset | None = None
+    """How far the facts say that it was read; asked where control has no row."""
     error: CdcError | None = None
     prepared: PreparedSnapshot | None = None
 
@@ -55,7 +57,8 @@ class Known:
 
         Raises `TableReplacedError` where nothing tells.
         """
-        found = self.snapshots.position([self.control.end if self.control else None, written])
+        end = self.control.end if self.control else self.recorded_end
+        found = self.snapshots.position([end, written])
         if found is None:
             where = str(self.name)
             raise TableReplacedError("its position is unknown", where=where, hint=anew(where))

@@ -79,7 +79,7 @@ def seed(
 
 
 def _seed(database: Database, key: str, copy: ArrowStream, as_of: AsOf) -> TableOutcome:
-    (known,) = known_tables(database, [key])
+    (known,) = known_tables(database, [key], database.lake.facts.newest_rows)
     table, opened = known.name, _opened(known, as_of)
     if opened is not None and opened == known.snapshots.complete:
         return _found(database, table, opened)

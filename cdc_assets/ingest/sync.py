@@ -22,13 +22,11 @@ from cdc_assets.ingest.resets import clear, is_stale
 from cdc_assets.ingest.snapshot import open_snapshots
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lsn import Lsn
-from cdc_assets.names import TableName
 from cdc_assets.planning.instances import recorded_by_target, siblings
 from cdc_assets.planning.losses import Gap, open_gaps
-from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import ControlRow, FactsRow
-from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
+from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.sqlserver.catalog import capture_instances
 from cdc_assets.sqlserver.connection import with_retries
 from cdc_assets.sqlserver.grants import missing_grant
@@ -78,9 +76,10 @@ def sync(
     With `resnapshot` they are read anew as a whole; their changes go on where they were. Raises
     the errors of the connection; a table's own error is in its outcome.
     """
-    known = known_tables(database, tables or tuple(database.settings.tables), resnapshot)
-    # Asked for by quiet tables alone, and then once for all of them.
+    # Asked for by quiet tables, and those without a control row, and then once for all of them.
     newest_rows = functools.cache(database.lake.facts.newest_rows)
+    names = tables or tuple(database.settings.tables)
+    known = known_tables(database, names, newest_rows, resnapshot=resnapshot)
     try:
         poll = with_retries(lambda: _poll(database, known))
         recorder = Recorder(database, poll, {one.name.bronze: one.snapshots for one in known})
@@ -144,7 +143,11 @@ def _gaps(known: Sequence[Known], events: Sequence[FactsRow] | None) -> Mapping[
 
 
 def known_tables(
-    database: Database, tables: Sequence[str], resnapshot: bool = False
+    database: Database,
+    tables: Sequence[str],
+    newest_rows: NewestRows,
+    *,
+    resnapshot: bool = False,
 ) -> list[Known]:
     """What the lake says of these tables; a reset that died after its event is finished first."""
     control = database.lake.control.read()
@@ -175,11 +178,30 @@ def known_tables(
             recorded=recorded[name.bronze],
             resnapshot=resnapshot,
         )
-        try:
-            known.append(replace(one, position=_position(database, name, own, taken)))
-        except CdcError as error:
-            known.append(replace(one, error=error))
+        known.append(_placed(database, one, newest_rows))
     return known
+
+
+def _placed(database: Database, known: Known, newest_rows: NewestRows) -> Known:
+    """The table with where the poll starts from, or with what keeps that from being known.
+
+    Without a control row it is what facts, bronze and S say.
+    """
+    snapshots = known.snapshots
+    try:
+        end = known.control.end if known.control else None
+        if end is not None:
+            return replace(known, position=snapshots.position([end]))
+        if snapshots.complete is None:
+            return known
+        if known.control is None:
+            last = newest_rows().get(known.name.bronze)
+            known = replace(known, recorded_end=last.end if last else None)
+        bronze = database.lake.bronze(known.name)
+        written = changes_end(bronze, known.name.changes_app) if bronze else None
+    except CdcError as error:
+        return replace(known, error=error)
+    return replace(known, position=snapshots.position([known.recorded_end, written]))
 
 
 def _poll(database: Database, known: Sequence[Known]) -> Poll:
@@ -196,18 +218,6 @@ def _poll(database: Database, known: Sequence[Known]) -> Poll:
         observed = {one.observed.lsn for one in known if one.observed is not None}
         every = {i.name: i for one in found.values() for i in siblings(listed, one)}
         return poll_database(connection, every, positions, zone, observed)
-
-
-def _position(
-    database: Database, name: TableName, control: ControlRow | None, snapshots: Snapshots
-) -> Offset | None:
-    """Where the poll starts from; without a control row, what bronze and S say."""
-    if control is not None and control.end is not None:
-        return snapshots.position([control.end])
-    if snapshots.complete is None:
-        return None
-    bronze = database.lake.bronze(name)
-    return snapshots.position([changes_end(bronze, name.changes_app) if bronze else None])
 
 
 def _instances(

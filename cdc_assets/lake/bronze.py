@@ -5,11 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from cdc_assets.contract import Operation
 from cdc_assets.lake.tables import query
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.merging import lsn_literal
 from cdc_assets.planning.offsets import Offset
-from cdc_assets.planning.records import ChangeCommit
+from cdc_assets.planning.records import ChangeCommit, ChangeCounts
 
 _HISTORY_STEP = 20
 _NEWEST = "max._start_lsn"
@@ -42,6 +43,40 @@ def change_commits(table: DeltaTable, app_id: str, above: int | None) -> list[Ch
     if above is None:
         return [found[newest]] if newest in found else []
     return [found[version] for version in sorted(found) if version > above]
+
+
+def commit_of_rows(
+    table: DeltaTable, app_id: str, target: str, version: int
+) -> ChangeCommit | None:
+    """A change commit that the log no longer tells of, as its rows do; None without any.
+
+    Where its range ended beyond them is not known any more, nor which engine read them.
+    """
+    row = query(
+        "SELECT count(*) AS n, min(`_start_lsn`) AS min_lsn, max(`_start_lsn`) AS max_lsn,"
+        " min(`_commit_ts`) AS min_ts, max(`_commit_ts`) AS max_ts,"
+        + ",".join(
+            f" count(*) FILTER (WHERE `_operation` = {operation:d}) AS n{operation:d}"
+            for operation in (Operation.DELETE, Operation.INSERT, Operation.AFTER)
+        )
+        + f" FROM bronze WHERE `_batch_id` = {version:d}",
+        bronze=table,
+    ).to_pylist()[0]
+    if not row["n"]:
+        return None
+    counts = ChangeCounts(
+        rows=row["n"],
+        deletes=row[f"n{Operation.DELETE:d}"],
+        inserts=row[f"n{Operation.INSERT:d}"],
+        updates=row[f"n{Operation.AFTER:d}"],
+        min_lsn=Lsn.parse(row["min_lsn"]),
+        max_lsn=Lsn.parse(row["max_lsn"]),
+        min_commit_ts=row["min_ts"],
+        max_commit_ts=row["max_ts"],
+    )
+    start = Offset(counts.min_lsn.previous(), counts.min_commit_ts)
+    end = Offset(counts.max_lsn, counts.max_commit_ts)
+    return ChangeCommit(app_id, version, target, start, end, counts, engine="")
 
 
 def changes_end(table: DeltaTable, app_id: str) -> Offset | None:

@@ -16,6 +16,13 @@ from cdc_assets.planning.records import FactsRow
 
 _NAMES = tuple(f.name for f in fields(FactsRow))
 
+_SINCE_RESET = (
+    "facts LEFT JOIN (SELECT target AS reset_target, max(written_at) AS reset_at FROM facts"
+    " WHERE event = 'reset' GROUP BY target) AS resets ON target = reset_target"
+    " WHERE (reset_at IS NULL OR written_at > reset_at)"
+)
+"""What was written before a reset counts no more."""
+
 
 @dataclass(frozen=True, slots=True)
 class FactsEntry:
@@ -82,25 +89,21 @@ class Facts:
             return {}
         floor = f" AND max_lsn > '{above}'" if above else ""
         found = query(
-            # What was written before a reset counts no more.
-            "SELECT target, max(max_lsn) AS lsn FROM facts LEFT JOIN"
-            " (SELECT target AS reset_target, max(written_at) AS reset_at FROM facts"
-            " WHERE event = 'reset' GROUP BY target) AS resets ON target = reset_target"
-            f" WHERE event IS NULL AND rows > 0{floor}"
-            " AND (reset_at IS NULL OR written_at > reset_at) GROUP BY target",
+            f"SELECT target, max(max_lsn) AS lsn FROM {_SINCE_RESET}"
+            f" AND event IS NULL AND rows > 0{floor} GROUP BY target",
             facts=table,
         )
         return {row["target"]: row["lsn"] for row in found.to_pylist()}
 
     def newest_rows(self) -> dict[str, FactsRow]:
-        """The newest batch row per target, quiet rows among them."""
+        """The newest batch row per target, quiet rows among them; since its last reset."""
         names = ", ".join(f"`{name}`" for name in _NAMES)
         return {
             row.target or "": row
             for row in self._select(
                 f"SELECT {names} FROM (SELECT *, row_number() OVER (PARTITION BY target"
-                " ORDER BY written_at DESC NULLS LAST) AS rank FROM facts"
-                " WHERE event IS NULL) WHERE rank = 1"
+                f" ORDER BY written_at DESC NULLS LAST) AS rank FROM {_SINCE_RESET}"
+                " AND event IS NULL) WHERE rank = 1"
             )
         }
 

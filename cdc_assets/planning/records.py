@@ -99,6 +99,14 @@ class FactsRow:
             return None
         return stored_lsn(self.max_lsn, "the facts' max_lsn", where=self.target or "")
 
+    @property
+    def end(self) -> Offset | None:
+        """How far a batch's row says that the table was read; raises `BookkeepingError`."""
+        if self.end_lsn is None or self.end_commit_ts is None:
+            return None
+        lsn = stored_lsn(self.end_lsn, "the facts' end_lsn", where=self.target or "")
+        return Offset(lsn, self.end_commit_ts)
+
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:

@@ -10,9 +10,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from cdc_assets import faults
 from cdc_assets.faults import FaultPoint
@@ -21,10 +24,40 @@ from cdc_assets_tests.source import Project
 REACH_SECONDS_MAX = 120.0
 
 
+KILLED: set[tuple[str, FaultPoint]] = set()
+"""Engine and point of every case that `kill_cases` gave."""
+
+
+def kill_cases(
+    points: Iterable[FaultPoint], *, spark: Iterable[FaultPoint] = ()
+) -> list[ParameterSet]:
+    """Parameters `engine_name` (indirect) and `point`: all on the arrow engine, some on Spark."""
+    cases = [("arrow", point) for point in points] + [("spark", point) for point in spark]
+    KILLED.update(cases)
+    return [kill_case(engine, point) for engine, point in cases]
+
+
+def kill_case(engine: str, point: FaultPoint, *more: object, name: str = "") -> ParameterSet:
+    """One case, and `more` parameters after the point."""
+    KILLED.add((engine, point))
+    marks = [pytest.mark.spark] if engine == "spark" else []
+    words = [engine, *([name] if name else []), point]
+    return pytest.param(engine, point, *more, marks=marks, id="-".join(words))
+
+
 def kill_at(
     project: Project, point: FaultPoint, file: Path, *options: str, command: str = "sync"
 ) -> None:
     """Run `cdc-assets` in another process and kill it at a point, its JVM too."""
+    with stopped_at(project, point, file, *options, command=command):
+        pass
+
+
+@contextmanager
+def stopped_at(
+    project: Project, point: FaultPoint, file: Path, *options: str, command: str = "sync"
+) -> Iterator[None]:
+    """The same process, which stands at the point meanwhile and is killed in the end."""
     environment = {
         **os.environ,
         "CDC_TABLES": str(project.write()),
@@ -52,5 +85,8 @@ def kill_at(
             process.kill()
             pytest.fail(f"{point} was not reached:\n{process.communicate()[0]}")
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()

@@ -18,7 +18,7 @@ from cdc_assets.ingest.sync import sync
 from cdc_assets.planning.verdict import Hold
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
-from cdc_assets_tests.path.killing import kill_at
+from cdc_assets_tests.path.killing import kill_at, kill_cases
 from cdc_assets_tests.source import Project, Server
 
 pytestmark = pytest.mark.sandbox
@@ -67,8 +67,9 @@ POINTS = (FaultPoint.BRONZE_APPENDED, FaultPoint.FACTS_WRITTEN, FaultPoint.SILVE
 IN_SNAPSHOT = (FaultPoint.SNAPSHOT_OPENED, FaultPoint.SNAPSHOT_APPENDED)
 
 
-@ARROW
-@pytest.mark.parametrize("point", [*POINTS, *IN_SNAPSHOT])
+@pytest.mark.parametrize(
+    ("engine_name", "point"), kill_cases([*POINTS, *IN_SNAPSHOT]), indirect=["engine_name"]
+)
 def test_killed_after_the_clock_went_back(
     stepping: Project, point: FaultPoint, tmp_path: Path
 ) -> None:

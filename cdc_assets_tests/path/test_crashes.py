@@ -4,14 +4,16 @@ The point within a loss has its histories in `test_histories`, that of a second 
 `test_schema_changes`, that of a table's migration in `test_migrations`.
 """
 
+import importlib
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from cdc_assets.faults import FaultPoint
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items, load
-from cdc_assets_tests.path.killing import kill_at
+from cdc_assets_tests.path.killing import KILLED, kill_at, kill_cases
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
@@ -21,7 +23,12 @@ ELSEWHERE = (FaultPoint.LOSS_RECORDED, FaultPoint.INSTANCE_SEEN, FaultPoint.TABL
 IN_SNAPSHOT = (FaultPoint.SNAPSHOT_OPENED, FaultPoint.SNAPSHOT_APPENDED)
 
 
-@pytest.mark.parametrize("point", [p for p in FaultPoint if p not in ELSEWHERE])
+POINTS = tuple(point for point in FaultPoint if point not in ELSEWHERE)
+
+
+@pytest.mark.parametrize(
+    ("engine_name", "point"), kill_cases(POINTS, spark=POINTS), indirect=["engine_name"]
+)
 def test_killed_and_run_again(project: Project, point: FaultPoint, tmp_path: Path) -> None:
     """B069: among them between a snapshot's data and the mark that it is complete."""
     create_items(project.source)
@@ -43,3 +50,10 @@ def test_killed_and_run_again(project: Project, point: FaultPoint, tmp_path: Pat
     events = Counter(row.event for row in facts.events())
     resets = int(point is FaultPoint.RESET_RECORDED)
     assert events == Counter(snapshot_open=1 + resets, bootstrap=1 + resets, reset=resets)
+
+
+def test_every_point_is_killed_on_every_engine() -> None:
+    """A new point without a case, here or in another module of this room, is found here."""
+    for module in sorted(Path(__file__).parent.glob("test_*.py")):
+        importlib.import_module(f"{__package__}.{module.stem}")
+    assert set(product(("arrow", "spark"), FaultPoint)) - KILLED == set()

@@ -16,7 +16,7 @@ import pytest
 
 from cdc_assets.faults import FaultPoint
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load
-from cdc_assets_tests.path.killing import kill_at
+from cdc_assets_tests.path.killing import kill_at, kill_case
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
@@ -88,18 +88,18 @@ HISTORIES = {
     "11 control gone": History(without_control, (FaultPoint.BRONZE_APPENDED, *AFTERWARDS)),
     "14 re-created": History(recreated, (FaultPoint.LOSS_RECORDED, *SNAPSHOT, *AFTERWARDS)),
 }
-ON_SPARK = ("3 loss", FaultPoint.SNAPSHOT_APPENDED)
+ON_SPARK = ("3 loss", FaultPoint.LOSS_RECORDED)
 """Elsewhere the engines are not asked, or asked as in `test_crashes`."""
 CASES = [
-    pytest.param(engine, name, point, marks=marks, id=f"{engine}-{name}-{point}")
+    kill_case(engine, point, name, name=name)
     for name, history in HISTORIES.items()
     for point in history.points
-    for engine, marks in (("arrow", ()), ("spark", pytest.mark.spark))
+    for engine in ("arrow", "spark")
     if engine == "arrow" or (name, point) == ON_SPARK
 ]
 
 
-@pytest.mark.parametrize(("engine_name", "name", "point"), CASES)
+@pytest.mark.parametrize(("engine_name", "point", "name"), CASES, indirect=["engine_name"])
 def test_history(items: Project, name: str, point: FaultPoint, tmp_path: Path) -> None:
     history = HISTORIES[name]
     history.before(items)

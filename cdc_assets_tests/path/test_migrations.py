@@ -23,7 +23,7 @@ from cdc_assets.lake.migrating import schema_version
 from cdc_assets.silver.apply import apply_tables
 from cdc_assets_tests.lake import older
 from cdc_assets_tests.path.helpers import change_items, create_items, load
-from cdc_assets_tests.path.killing import kill_at
+from cdc_assets_tests.path.killing import kill_at, kill_cases
 from cdc_assets_tests.source import Project
 
 TABLE = "dbo_items"
@@ -147,9 +147,15 @@ def test_older_tables_are_read_and_go_on(early: Project) -> None:
     assert batches[-1].engine == outcome.engine
 
 
-@pytest.mark.parametrize("engine_name", ["arrow"])
-def test_killed_between_columns_and_version(early: Project, tmp_path: Path) -> None:
-    kill_at(early, FaultPoint.TABLE_MIGRATED, tmp_path / "reached")
+@pytest.mark.parametrize(
+    ("engine_name", "point"),
+    kill_cases([FaultPoint.TABLE_MIGRATED], spark=[FaultPoint.TABLE_MIGRATED]),
+    indirect=["engine_name"],
+)
+def test_killed_between_columns_and_version(
+    early: Project, point: FaultPoint, tmp_path: Path
+) -> None:
+    kill_at(early, point, tmp_path / "reached")
     control = DeltaTable(places(early.database())["control"])
     assert schema_version(control) == 0
     assert "applied_lsn" in {field.name for field in control.schema().fields}

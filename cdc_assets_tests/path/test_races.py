@@ -2,15 +2,18 @@
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest import batch as batch_module
 from cdc_assets.ingest.sync import sync
 from cdc_assets.silver import apply as apply_module
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
+from cdc_assets_tests.path.killing import kill_case, stopped_at
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
@@ -90,3 +93,40 @@ def test_an_apply_that_read_an_older_bronze_is_overtaken(
     monkeypatch.setattr(apply_module, "_range", another_call_first)
     assert apply_changes(items.database(), TABLE).overtaken
     items.assert_identical(TABLE, COLUMNS)
+
+
+FIRST = (
+    FaultPoint.SNAPSHOT_OPENED,
+    FaultPoint.SNAPSHOT_APPENDED,
+    FaultPoint.FACTS_WRITTEN,
+    FaultPoint.SILVER_CREATED,
+)
+LATER = (FaultPoint.BRONZE_APPENDED, FaultPoint.FACTS_WRITTEN, FaultPoint.SILVER_MERGED)
+
+
+@pytest.mark.parametrize(
+    ("engine_name", "point", "is_first"),
+    [kill_case("arrow", point, True, name="first") for point in FIRST]
+    + [kill_case("arrow", point, False, name="later") for point in LATER],
+    indirect=["engine_name"],
+)
+def test_one_of_two_syncs_is_killed(
+    items: Project, point: FaultPoint, is_first: bool, tmp_path: Path
+) -> None:
+    """History 6: it stands between two writes while the other one passes it, and dies there."""
+    if not is_first:
+        load(items)
+    change_items(items.source)
+    with stopped_at(items, point, tmp_path / "reached"):
+        load(items)
+        change_items(items.source, base=300)
+        load(items)
+    change_items(items.source, base=500)
+    load(items)
+    load(items)
+    items.assert_each_change_once(TABLE)
+    items.assert_identical(TABLE, COLUMNS)
+    facts = items.database().lake.facts
+    assert Counter(row.event for row in facts.events()) == {"snapshot_open": 1, "bootstrap": 1}
+    batches = [row.batch_id for row in facts.batches(f"bronze/{TABLE}") if row.rows]
+    assert batches == list(range(1, len(batches) + 1))

@@ -18,7 +18,7 @@ from cdc_assets.ingest.resets import reset
 from cdc_assets.ingest.sync import sync
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
-from cdc_assets_tests.path.killing import kill_at
+from cdc_assets_tests.path.killing import kill_at, kill_cases
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sandbox
@@ -32,12 +32,6 @@ POINTS = (
     FaultPoint.SILVER_CREATED,
     FaultPoint.SILVER_MERGED,
 )
-CASES = [
-    *(pytest.param("arrow", point, id=f"arrow-{point}") for point in POINTS),
-    pytest.param(
-        "spark", FaultPoint.SILVER_CREATED, marks=pytest.mark.spark, id="spark-silver.created"
-    ),
-]
 
 
 def restored(items: Project) -> None:
@@ -64,7 +58,11 @@ def assert_right(items: Project, resets: int = 1) -> None:
     assert len(set(batches)) == len(batches), "batch ids go on"
 
 
-@pytest.mark.parametrize(("engine_name", "point"), CASES)
+@pytest.mark.parametrize(
+    ("engine_name", "point"),
+    kill_cases(POINTS, spark=[FaultPoint.SILVER_CREATED]),
+    indirect=["engine_name"],
+)
 def test_killed_on_the_way_back(items: Project, point: FaultPoint, tmp_path: Path) -> None:
     restored(items)
     with pytest.raises(HistoryChangedError, match=f"cdc-assets reset sales {TABLE}"):

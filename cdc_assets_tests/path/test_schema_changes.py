@@ -14,7 +14,7 @@ from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.planning.records import FactsRow
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
-from cdc_assets_tests.path.killing import kill_at
+from cdc_assets_tests.path.killing import kill_at, kill_cases
 from cdc_assets_tests.source import Project, Source
 
 pytestmark = pytest.mark.sqlserver
@@ -298,9 +298,13 @@ def test_a_seen_instance_recreated_is_seen_again(items: Project) -> None:
     items.assert_each_change_once(TABLE)
 
 
-@ARROW
 @pytest.mark.parametrize(
-    "point", [FaultPoint.INSTANCE_SEEN, FaultPoint.BRONZE_APPENDED, FaultPoint.FACTS_WRITTEN]
+    ("engine_name", "point"),
+    kill_cases(
+        [FaultPoint.INSTANCE_SEEN, FaultPoint.BRONZE_APPENDED, FaultPoint.FACTS_WRITTEN],
+        spark=[FaultPoint.INSTANCE_SEEN],
+    ),
+    indirect=["engine_name"],
 )
 def test_killed_between_seen_and_switched(
     items: Project, point: FaultPoint, tmp_path: Path
