@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 
 from cdc_assets.errors import SourceQueryError
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest import batch as batch_module
+from cdc_assets.ingest import recording
 from cdc_assets.ingest.columns import columns_to_load
 from cdc_assets.ingest.parts import Piece, counted_parts, split
 from cdc_assets.ingest.poll import poll_database
@@ -257,6 +260,27 @@ def test_what_is_done_is_recorded_though_the_table_fails_later(ours: Project) ->
     assert control.end_lsn == first.end_lsn
     assert run_sync(ours).outcomes["dbo_ours"].rows == 2
     ours.assert_each_change_once("dbo_ours")
+
+
+@ARROW
+def test_a_long_loop_records_what_is_done(ours: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second batch waits for what only the record of the first can bring about."""
+    commits_of(ours.source, ["ours"] * 2)
+    batch_end, waited = batch_module.batch_end, []
+
+    def wait_for_the_first(*arguments: Any) -> Any:
+        if waited:
+            deadline = time.monotonic() + 60
+            while not recorded_batches(ours):
+                assert time.monotonic() < deadline, "the first batch's facts wait for the second"
+                time.sleep(0.05)
+        waited.append(True)
+        return batch_end(*arguments)
+
+    monkeypatch.setattr(recording, "RECORD_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(batch_module, "batch_end", wait_for_the_first)
+    assert run_sync(ours).outcomes["dbo_ours"].rows == 2
+    assert [(row.batch_id, row.rows) for row in recorded_batches(ours)] == [(1, 1), (2, 1)]
 
 
 @ARROW
