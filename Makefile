@@ -15,6 +15,8 @@ LOCKED := pyproject.toml uv.lock $(SETUP)
 SPARK_TESTS := cdc_assets_tests/engines/spark
 READY_DEMO := $(READY)-$(if $(filter spark,$(ENGINE)),spark,sandbox)
 READY_TEST := $(READY)-$(if $(filter fast,$(ONLY)),dev,all)
+# Two processes, the tests of one file in one of them; Spark's tests share a JVM, and run in one.
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-spark demo dev test test-clients test-sqlserver check bench clean
@@ -39,10 +41,10 @@ dev: $(READY)-sandbox ## the sandbox and Dagster's web page, until Ctrl-C
 
 test: $(READY_TEST) check ## all checks and tests (ONLY=fast: those without a JVM)
 ifeq ($(ONLY),fast)
-	$(BIN)/pytest -m "not spark and not clients" --ignore=$(SPARK_TESTS)
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not spark and not clients" --ignore=$(SPARK_TESTS)
 	@echo "ONLY=fast left out $(SPARK_TESTS) and all tests marked spark: they need PySpark or a JVM"
 else
-	$(BIN)/pytest -m "not spark and not clients"
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not spark and not clients"
 	$(BIN)/pytest -m spark
 endif
 

@@ -22,6 +22,7 @@ PROMISED = {
 }
 PROGRAMS = ("cdc-assets", "pytest", "ruff", "mypy", "uv", "lint-imports", "python")
 NOT_HERE = "not spark and not clients"
+SIDE_BY_SIDE = "-n 2 --dist loadfile --no-loadscope-reorder"
 RECORD = '#!/bin/sh\necho "${0##*/} $*" >>calls\n'
 
 
@@ -117,13 +118,14 @@ def test_all_tests_install_once_check_first_and_run_fast_before_spark(checkout: 
         "pytest",
     ]
     assert checkout.calls[0] == "setup.sh sandbox spark dev"
-    assert checkout.calls[-2:] == [f"pytest -m {NOT_HERE}", "pytest -m spark"]
+    assert checkout.calls[-2:] == [f"pytest {SIDE_BY_SIDE} -m {NOT_HERE}", "pytest -m spark"]
 
 
 def test_fast_tests_need_no_spark_and_say_what_they_leave_out(checkout: Checkout) -> None:
     ended = checkout.make("test", "ONLY=fast")
     assert checkout.calls[0] == "setup.sh sandbox dev"
-    assert checkout.calls[-1] == f"pytest -m {NOT_HERE} --ignore=cdc_assets_tests/engines/spark"
+    fast = f"pytest {SIDE_BY_SIDE} -m {NOT_HERE} --ignore=cdc_assets_tests/engines/spark"
+    assert checkout.calls[-1] == fast
     assert "all tests marked spark: they need PySpark or a JVM" in ended.stdout
     assert (ROOT / "cdc_assets_tests" / "engines" / "spark").is_dir()
 
