@@ -241,7 +241,7 @@ class _Reading:
         try:
             running = len(threads)
             while running:
-                item = waiting.get()
+                item = waiting.get()  # no thread ends without its rows, its end or its error
                 if isinstance(item, BaseException):
                     raise item
                 if item is None:

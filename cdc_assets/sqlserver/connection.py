@@ -117,6 +117,9 @@ class Connection:
 
         Nanosecond timestamps are fetched in microseconds: the range of datetime2 does not fit
         nanoseconds. Raises the errors of `translate`, and `ValueTooLargeError`.
+
+        It may take as long as the server takes, for a large range hours. The driver notices a
+        dead connection (keep-alives after 30 s), `lock_timeout_ms` bounds a wait for a lock.
         """
         text, parameters = in_parameters(text, parameters)
         if self.source.lock_timeout_ms is not None:
@@ -209,7 +212,8 @@ class Connections:
     def lend(self) -> Iterator[Connection]:
         """An idle connection, or a new one; waits while as many as there may be are lent.
 
-        Who holds one must not ask for another.
+        Who holds one must not ask for another: those who hold them are the only ones to give one
+        back, after a read that may take hours, so the wait has no limit of its own.
         """
         with self._free, self._lent() as connection:
             yield connection

@@ -87,7 +87,7 @@ class Watcher:
         while True:
             with self._changed:
                 while not self._requests and not self._stopping.is_set():
-                    self._changed.wait()
+                    self._changed.wait()  # whoever begins a request says so, and `stop` does
             if self._stopping.wait(WATCH_SECONDS):
                 return
             with self._changed:
