@@ -10,6 +10,12 @@ from cdc_assets.orchestration.build import build_definitions
 from cdc_assets.settings import load_settings
 from cdc_assets_tests.source import Project
 
+WIDE = {"granularity": "second", "allowed_delay": "15m"}
+"""Nothing is late by it, however slow the machine."""
+TIGHT = {"granularity": "second", "allowed_delay": "5s"}
+LATE_SECONDS = 7.0
+"""After so long without a commit a table is late by `TIGHT`."""
+
 
 class Deployment:
     """A project's definitions on a Dagster instance."""

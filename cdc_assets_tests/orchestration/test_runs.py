@@ -6,7 +6,13 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
-from cdc_assets_tests.orchestration.helpers import Deployment, materialized
+from cdc_assets_tests.orchestration.helpers import (
+    LATE_SECONDS,
+    TIGHT,
+    WIDE,
+    Deployment,
+    materialized,
+)
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items
 from cdc_assets_tests.source import Project
 
@@ -93,7 +99,7 @@ def test_a_gap_turns_no_gap_red(deployment: Deployment) -> None:
 def test_stopped_capture_turns_finalized_red_and_names_it(deployment: Deployment) -> None:
     """B014: commits wait, max_lsn stands still, and nothing fails."""
     source = deployment.project.source
-    deployment.project.finality = {"granularity": "second", "allowed_delay": "5s"}
+    deployment.project.finality = WIDE
     deployment.run()
     time.sleep(1.1)  # The verdict waits until the second of the snapshot's last read is over.
     change_items(source)
@@ -101,12 +107,14 @@ def test_stopped_capture_turns_finalized_red_and_names_it(deployment: Deployment
     assert deployment.check("silver", "finalized").passed
     source.stop_capture()
     source.execute("UPDATE dbo.items SET name = N'waits' WHERE id = 1")
-    time.sleep(7)
+    time.sleep(LATE_SECONDS)
+    deployment.project.finality = TIGHT
     assert deployment.run().success
     check = deployment.check("silver", "finalized")
     assert not check.passed
     assert check.metadata["cdc/reason"].value == "capture_stopped"
     assert "capture" in check.description
+    deployment.project.finality = WIDE
     source.start_capture()
     source.execute("UPDATE dbo.items SET name = N'goes on' WHERE id = 2")
     source.captured()
