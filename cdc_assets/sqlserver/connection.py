@@ -23,6 +23,7 @@ from cdc_assets.errors import (
     IsolationRefusedError,
     LoginRefusedError,
     PermissionMissingError,
+    SettingsError,
     SourceBusyError,
     SourceQueryError,
     SourceUnavailableError,
@@ -57,6 +58,8 @@ _BUSY_NATIVE = frozenset(
 )
 _DENIED_NATIVE = frozenset({229, 230, 262, 297, 300, 916, 22904})
 _ODBC_ERROR = re.compile(r"State: (\w+), Native error: (-?\d+), Message: (.*)", re.DOTALL)
+_MISSPELT = re.compile(r"Invalid value specified for connection string|Neither DSN nor SERVER")
+"""What the driver says before it has tried to connect, with the state of a failed connection."""
 _ROW_BYTES = re.compile(r"a single row does require up to (\d+)")
 _PREFIX = re.compile(r"^(\[[^\]]*\])+")
 
@@ -268,6 +271,10 @@ def translate(error: arrow_odbc.Error, source: SourceConnection) -> Exception:
             return ValueTooLargeError(raw)
         return SourceQueryError(_one_line(raw), where=source.name)
     state, native, message = found.group(1), int(found.group(2)), _one_line(found.group(3))
+    if _MISSPELT.match(message):
+        return SettingsError(
+            message, where=source.name, hint="Correct the connection string of this database."
+        )
     ours = _unavailable(state, native, message, source) or _refused(state, native, message, source)
     return ours or SourceQueryError(f"{message} (Msg {native})", where=source.name)
 

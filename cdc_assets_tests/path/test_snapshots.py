@@ -117,12 +117,11 @@ def test_rows_that_left_in_a_gap(items: Project, kind: str) -> None:
 
 @ARROW
 @pytest.mark.sandbox
-@pytest.mark.parametrize("zone", ["Eastern Standard Time", "Tokyo Standard Time"])
-def test_a_snapshots_time_is_utc(tmp_path: Path, engine_name: str, zone: str) -> None:
+def test_a_snapshots_time_is_utc(tmp_path: Path, engine_name: str) -> None:
     """B077: also where capture never ran and only the server's local clock tells."""
     state = tmp_path / "state"
     with Sandbox(state) as sandbox:
-        sandbox.execute(f"EXEC sandbox.set_clock @zone = N'{zone}'", "master")
+        sandbox.execute("EXEC sandbox.set_clock @zone = N'Eastern Standard Time'", "master")
         admin = (state / "sales.admin.odbc").read_text().strip()
         reader = (state / "sales.odbc").read_text().strip()
         source = Source.create(Server(admin, reader, str(state / "ca.pem"), is_sandbox=True))

@@ -1,4 +1,4 @@
-"""Where a table may go on from (B001, B003, B004, B011, B012, B013, B017, B018, B019)."""
+"""Where a table may go on from."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -50,15 +50,18 @@ def check(position: int, seen: Poll, known: Identity | None = IDENTITY) -> None:
 
 @pytest.mark.parametrize("position", [10, 9, 50])
 def test_goes_on_when_the_next_needed_lsn_is_there(position: int) -> None:
-    check(position, poll())  # B003: equal to the watermark, and next needed equal to it
+    """B003: equal to the watermark, and the next needed equal to it."""
+    check(position, poll())
 
 
 def test_loss_when_the_next_needed_lsn_is_below_the_watermark() -> None:
+    """B003."""
     with pytest.raises(DataLossError, match="removed by cleanup"):
         check(8, poll())
 
 
 def test_without_a_watermark_the_instance_start_stands_in() -> None:
+    """B004."""
     check(9, poll(watermark=None))
     with pytest.raises(DataLossError):
         check(8, poll(watermark=None))
@@ -105,6 +108,7 @@ def test_a_position_that_the_log_lost() -> None:
 
 
 def test_a_position_above_the_newest_lsn_is_another_history() -> None:
+    """B017."""
     with pytest.raises(HistoryChangedError, match="restored or failed over"):
         check(51, poll())
 
@@ -115,6 +119,7 @@ def test_a_new_instance_starts_above_max_lsn() -> None:
 
 
 def test_a_recreated_instance_is_loss() -> None:
+    """B018, B019."""
     other = replace(IDENTITY, change_object_id=3)
     with pytest.raises(DataLossError, match="re-created"):
         check(20, poll(), known=other)
@@ -127,7 +132,7 @@ def test_snapshot_is_stamped_above_everything_the_table_may_lack() -> None:
 
 
 def test_the_end_moves_forward_or_stays() -> None:
-    """B013: a NULL max_lsn means nothing yet, and a new instance starts above max_lsn."""
+    """B001, B013: also where nothing is read; NULL means nothing yet."""
     assert readable_end(poll(newest=None), at(20)) == at(20)
     assert readable_end(poll(newest=50), at(59)) == at(59)
     assert readable_end(poll(newest=50), at(20)) == at(50)

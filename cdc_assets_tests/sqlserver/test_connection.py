@@ -12,12 +12,13 @@ from cdc_assets.errors import (
     IsolationRefusedError,
     LoginRefusedError,
     PermissionMissingError,
+    SettingsError,
     SourceBusyError,
     SourceQueryError,
     SourceUnavailableError,
 )
 from cdc_assets.sqlserver import connection, driver
-from cdc_assets.sqlserver.connection import SourceConnection, translate, with_retries
+from cdc_assets.sqlserver.connection import SourceConnection, connect, translate, with_retries
 
 BUSY = SourceBusyError
 SOURCE = SourceConnection(name="sales", text="Server=x;UID=reader;PWD=canary-41c")
@@ -133,6 +134,30 @@ def test_the_connection_string_is_never_printed() -> None:
     assert SOURCE.user == "reader"
     hidden = SourceConnection(name="x", text="PWD={a;UID=canary-41c};UID=app")
     assert hidden.user == "app"
+
+
+CANARY = "C4nary;}x"
+
+
+@pytest.mark.parametrize(
+    ("rest", "kind"),
+    [
+        ("Server=127.0.0.1,1", SourceUnavailableError),
+        ("Server=127.0.0.1,1;Encrypt=perhaps", SettingsError),
+        ("Server=127.0.0.1,1;ConnectRetryCount={0}", SettingsError),
+        ("DSN=none", SettingsError),
+        ("Driver={{nowhere}};Server=127.0.0.1,1", DriverMissingError),
+    ],
+)
+def test_a_password_is_in_no_error(rest: str, kind: type[CdcError]) -> None:
+    """B188: refused, misspelt or without a driver; a misspelt string is not tried again."""
+    escaped = CANARY.replace("}", "}}")
+    text = f"{rest.format(escaped)};UID=reader;PWD={{{escaped}}}"
+    with pytest.raises(kind) as caught, connect(SourceConnection("sales", text, None, 1)):
+        pass
+    for shown in (str(caught.value), repr(caught.value), repr(caught.value.__cause__)):
+        assert "C4nary" not in shown
+    assert caught.value.transient == (kind is SourceUnavailableError)
 
 
 def test_waits_grow_and_are_jittered() -> None:
