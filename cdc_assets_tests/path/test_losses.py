@@ -158,8 +158,8 @@ def test_a_crash_on_the_way_is_repeated_safely(
         raise KeyboardInterrupt
 
     place: dict[str, tuple[object, str]] = {
-        "opened": (snapshot_module, "_plan"),
-        "read": (snapshot_module, "_completion"),
+        "opened": (snapshot_module, "snapshot_plan"),
+        "read": (snapshot_module, "completion"),
         "recorded": (Recorder, "record"),
     }
     with monkeypatch.context() as crashing:
