@@ -186,6 +186,12 @@ class BookkeepingError(CdcError):
     code = "bookkeeping"
 
 
+class TableFeatureError(CdcError):
+    """A Delta table has a feature that delta-rs cannot do, and Spark can."""
+
+    code = "table_feature"
+
+
 class TableNewerError(CdcError):
     """A Delta table was written by a newer version of this project."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc_assets.engines.spark.installed import require_pyspark
-from cdc_assets.errors import UnsupportedColumnError
+from cdc_assets.errors import TableFeatureError
 from cdc_assets.planning.plans import EngineChoice
 from cdc_assets.settings import DatabaseSettings, EngineName
 from cdc_assets.settings.lakes import wants_one_engine
@@ -15,17 +15,17 @@ def choose(
     """The engine of the settings; with `auto`, Spark for what is beyond arrow or one machine.
 
     `beyond_arrow` says what of the work only Spark can do, as the end of a sentence; `rows` are
-    the planned ones, None where nobody counted. Raises `UnsupportedColumnError` where the work is
+    the planned ones, None where nobody counted. Raises `TableFeatureError` where the work is
     beyond arrow and arrow is all that settings and lake allow, and `ExtraMissingError` where Spark
     is not there.
     """
     wanted = settings.engine_of(table)
     is_fixed = wanted is EngineName.ARROW or wants_one_engine(settings.lake)
     if beyond_arrow and wanted is not EngineName.SPARK and is_fixed:
-        raise UnsupportedColumnError(
+        raise TableFeatureError(
             f"the arrow engine cannot {beyond_arrow}",
-            hint=f"Set `engine: spark`{_or_auto(settings)} for the table; or leave the column"
-            " out: list the other columns under `columns`.",
+            hint=f"Set `engine: spark`{_or_auto(settings)} for the table. A new column may be left"
+            " out instead: list the other columns under `columns`.",
         )
     if wanted is not EngineName.AUTO:
         return EngineChoice(wanted, "settings")

@@ -17,7 +17,7 @@ from cdc_assets.errors import (
     expected,
 )
 from cdc_assets.ingest.changes import existing_bronze, read_changes
-from cdc_assets.ingest.instances import follow, see_instances, switches
+from cdc_assets.ingest.instances import fills_columns, follow, see_instances, switches
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.losses import is_lost, read_position, recover
 from cdc_assets.ingest.outcome import NewestRows, Shared, TableOutcome, Work
@@ -97,7 +97,7 @@ def settled(
     snapshots = known.snapshots
     if known.error or known.resnapshot or known.control is None or known.position is None:
         return None
-    if snapshots.complete is None or snapshots.open is not None:
+    if snapshots.complete is None or snapshots.open is not None or fills_columns(database, known):
         return None
     try:
         wanted = database.settings.instance_of(known.name.key)
@@ -143,7 +143,7 @@ def _work(database: Database, known: Known, poll: Poll, shared: Shared) -> Table
     if complete is None or known.position is None:
         request = SnapshotRequest(wait=known.resnapshot)
         return take_snapshot(database, table, instance, poll, known.snapshots, request)
-    if known.resnapshot or known.snapshots.open is not None:
+    if known.resnapshot or known.snapshots.open is not None or fills_columns(database, known):
         return _snapshot_anew(database, known, instance, poll, shared)
     return _changes_or_recovery(database, known, instance, poll, shared)
 
@@ -176,7 +176,8 @@ def _snapshot_anew(
     position = read_position(database, known)
     if lost_from is None and is_lost(position, known, instance, poll):
         lost_from = position.commit_ts
-    request = SnapshotRequest(position, lost_from, wait=known.resnapshot)
+    reader = known.reader(instance, poll)
+    request = SnapshotRequest(position, lost_from, wait=known.resnapshot, reader=reader)
     try:
         return take_snapshot(database, known.name, instance, poll, known.snapshots, request)
     except CdcError as error:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from deltalake import DeltaTable
 
 from cdc_assets.engines.database import Database
 from cdc_assets.lake.tables import columns_of
 from cdc_assets.names import TableName
-from cdc_assets.planning.columns import ColumnWish, check_keys, listed, without_lost
+from cdc_assets.planning.columns import ColumnWish, check_keys, listed
 from cdc_assets.planning.polls import CaptureInstance
 from cdc_assets.sqlserver.catalog import Captured, captured_columns
 from cdc_assets.sqlserver.connection import Connection
@@ -21,19 +19,17 @@ def columns_to_load(
     connection: Connection,
     instance: CaptureInstance,
     bronze: DeltaTable | None,
-    captured: Collection[str] | None = None,
+    *,
+    of_changes: bool = False,
 ) -> Captured:
     """The captured columns as the table's settings want them; raises `UnsupportedColumnError`.
 
-    A wanted column that the instance lacks is none of its columns where bronze has it already:
-    `captured` are the instance's names, where that is to be looked at.
+    They are read from the source table, or with `of_changes` from the change table.
     """
     settings = database.settings.tables[table.key]
     wish = ColumnWish(settings.columns, settings.rename)
     existing = [column.name for column in columns_of(bronze)] if bronze is not None else []
-    if captured is not None:
-        wish = without_lost(wish, captured, existing)
-    found = captured_columns(connection, instance, wish, existing)
+    found = captured_columns(connection, instance, wish, existing, of_changes=of_changes)
     keys = settings.keys or found.renamed(instance.index_columns)
     check_keys(keys, found.computed, where=instance.name)
     return found

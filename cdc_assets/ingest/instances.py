@@ -16,10 +16,18 @@ from cdc_assets.ingest.schema import ddl_changes
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.instances import Reader, reader_at, recorded_by_target, unseen
+from cdc_assets.planning.columns import find_name
+from cdc_assets.planning.instances import (
+    NEW_COLUMNS,
+    Reader,
+    reader_at,
+    recorded_by_target,
+    unseen,
+)
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import FactsRow, schema_row
 from cdc_assets.planning.schemas import DdlChange
+from cdc_assets.sqlserver.catalog import captured_ids
 
 
 def see_instances(database: Database, known: Known, instance: CaptureInstance, poll: Poll) -> Known:
@@ -27,14 +35,16 @@ def see_instances(database: Database, known: Known, instance: CaptureInstance, p
     new = unseen(poll.instances, instance, known.recorded)
     if not new:
         return known
-    readers = [Reader(other.identity, other.start_lsn) for other in new]
-    entries = [
-        FactsEntry(
-            (_row(known, Event.CAPTURE_INSTANCE_SEEN, reader),),
-            known.name.instance_app(reader.identity.change_object_id),
-        )
-        for reader in readers
-    ]
+    entries = []
+    with database.connections.lend() as connection:
+        before = set(captured_ids(connection, instance))
+        for other in new:
+            ids = captured_ids(connection, other)
+            columns = [name for number, name in ids.items() if number not in before]
+            reader = Reader(other.identity, other.start_lsn)
+            row = _row(known, Event.CAPTURE_INSTANCE_SEEN, reader, **{NEW_COLUMNS: columns})
+            app_id = known.name.instance_app(reader.identity.change_object_id)
+            entries.append(FactsEntry((row,), app_id))
     database.lake.facts.append(entries)
     faults.reach(FaultPoint.INSTANCE_SEEN)
     # Another sync may have been first, with an LSN that cleanup had not moved yet.
@@ -47,6 +57,19 @@ def switches(known: Known, instance: CaptureInstance, poll: Poll, outcome: Table
     chain = known.chain(instance, poll)
     end = outcome.end
     return end is not None and reader_at(chain, end.lsn.next()) != chain[0].identity
+
+
+def fills_columns(database: Database, known: Known) -> bool:
+    """Whether the settings want the table read anew, for columns that a second instance brought.
+
+    A snapshot at or above the switch has read them.
+    """
+    switch, newest = known.switch, known.snapshots.newest
+    if switch is None or newest is None or newest.at.lsn >= switch.start:
+        return False
+    wanted = database.settings.tables[known.name.key].columns
+    brought = any(wanted is None or find_name(c, wanted) is not None for c in switch.columns)
+    return brought and database.settings.snapshot_on_switch_of(known.name.key)
 
 
 def follow(
@@ -97,7 +120,7 @@ def _untold(
         return ddl_changes(connection, [before], poll, since.lsn.next(), until.previous())
 
 
-def _row(known: Known, event: Event, reader: Reader, **more: str) -> FactsRow:
+def _row(known: Known, event: Event, reader: Reader, **more: object) -> FactsRow:
     detail = {
         "name": reader.identity.instance_name,
         "identity": reader.identity.to_dict(),

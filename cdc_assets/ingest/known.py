@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from cdc_assets.errors import CdcError, TableReplacedError
 from cdc_assets.ingest.snapshot import PreparedSnapshot
 from cdc_assets.names import TableName
-from cdc_assets.planning.instances import Reader, readers, resolve
+from cdc_assets.planning.instances import Reader, Switch, reader_at, readers, resolve
 from cdc_assets.planning.losses import Gap
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
-from cdc_assets.planning.positions import anew
+from cdc_assets.planning.positions import anew, newest_lsn
 from cdc_assets.planning.records import ControlRow, Identity
 from cdc_assets.planning.snapshots import Snapshots
 
@@ -28,6 +28,7 @@ class Known:
     position: Offset | None = None
     gap: Gap | None = None
     recorded: tuple[Reader, ...] = ()
+    switch: Switch | None = None
     resnapshot: bool = False
     recorded_end: Offset | None = None
     """How far the facts say that it was read; asked where control has no row."""
@@ -67,6 +68,11 @@ class Known:
     def current(self, instances: Mapping[str, CaptureInstance], wanted: str) -> CaptureInstance:
         """The instance to go on with; raises `CaptureInstanceUnknownError`."""
         return resolve(instances, wanted, self.identity, self.recorded, where=str(self.name))
+
+    def reader(self, instance: CaptureInstance, poll: Poll) -> CaptureInstance:
+        """The instance that changes after all that the poll saw are read from."""
+        after = newest_lsn(poll, instance).next()
+        return poll.listed(reader_at(self.chain(instance, poll), after)) or instance
 
     def chain(self, instance: CaptureInstance, poll: Poll) -> tuple[Reader, ...]:
         """Who may read the table; `instance` is the current one where none is on record.

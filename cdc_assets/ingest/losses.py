@@ -66,7 +66,7 @@ def recover(database: Database, known: Known, loss: DataLossError) -> TableOutco
         until = poll.max.commit_ts if poll.max else position.commit_ts
         end = Offset(newest_lsn(poll, instance), until)
         _record(database, table, Event.RECOVERING, position, end)
-    request = SnapshotRequest(position, position.commit_ts)
+    request = SnapshotRequest(position, position.commit_ts, reader=known.reader(instance, poll))
     return take_snapshot(database, table, instance, poll, known.snapshots, request)
 
 

@@ -36,7 +36,7 @@ def snapshot_ranges(
     """
     table = (instance.schema, instance.table)
     names = columns.selected
-    types = {c.source_name: c.type for c in columns.columns if not c.is_computed}
+    types = {c.source_name: c.type for c in columns.columns if c.name in columns.names}
     whole = ((queries.read_table(*table, names), ()),)
     if count <= 1 or not instance.index_columns or not set(instance.index_columns) <= set(types):
         return whole

@@ -18,7 +18,7 @@ from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.schemas import DdlChange, check_allowed, each_once, fit
 from cdc_assets.settings.model import SchemaChangePolicy
 from cdc_assets.sqlserver import schema_queries as queries
-from cdc_assets.sqlserver.catalog import Captured, change_table_types
+from cdc_assets.sqlserver.catalog import Captured
 from cdc_assets.sqlserver.connection import Connection
 
 
@@ -78,13 +78,7 @@ def fitted_columns(
     """
     declared, selected = columns_of(bronze), {}
     for instance in instances:
-        types = change_table_types(connection, instance)
-        captured = columns_to_load(
-            database, table, connection, instance, bronze, captured=tuple(types)
-        )
-        columns = [
-            Column(c.name, types.get(c.source_name, c.column.type)) for c in captured.columns
-        ]
-        declared = fit(declared, columns, where=str(table))
+        captured = columns_to_load(database, table, connection, instance, bronze, of_changes=True)
+        declared = fit(declared, captured.declared, table)
         selected[instance.name] = captured
     return FittedColumns(declared, selected)

@@ -141,7 +141,7 @@ def _found(database: Database, table: TableName, snapshot: Snapshot) -> TableOut
     bronze = database.lake.bronze(table)
     rows = snapshot_rows(bronze, snapshot.at.lsn) if bronze is not None else 0
     return TableOutcome(
-        table.key, Work.QUIET, snapshot.at, snapshot.at, rows=rows, started_at=utc_now()
+        table.key, Work.QUIET, snapshot.at, snapshot.at, rows=rows or 0, started_at=utc_now()
     )
 
 
@@ -247,7 +247,16 @@ def _prepared(
     if is_new:
         entry = open_entry(table, instance, poll, known.snapshots, snapshot, str(ENGINE))
     return PreparedSnapshot(
-        table, poll, instance, columns, bronze, ENGINE, snapshot, known.snapshots.newest, entry
+        table,
+        poll,
+        instance,
+        columns,
+        declared,
+        bronze,
+        ENGINE,
+        snapshot,
+        known.snapshots.newest,
+        open_entry=entry,
     )
 
 

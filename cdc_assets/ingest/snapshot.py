@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from cdc_assets import faults
 from cdc_assets.clock import utc_now
-from cdc_assets.contract import Event, Operation, bronze_columns
+from cdc_assets.contract import Column, Event, Operation, bronze_columns
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError, SeedOpenError, TableReplacedError
 from cdc_assets.faults import FaultPoint
@@ -29,7 +29,7 @@ from cdc_assets.ingest.snapshot_events import completion, open_entry
 from cdc_assets.ingest.waiting import Taken, next_lsn
 from cdc_assets.lake.bronze import snapshot_rows
 from cdc_assets.lake.facts import FactsEntry
-from cdc_assets.lake.tables import beyond_arrow, check_names, table_id
+from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress
@@ -37,6 +37,7 @@ from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, EngineChoice, ReadRange
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import snapshot_lsn
+from cdc_assets.planning.schemas import fit
 from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_by_target
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import Captured
@@ -49,12 +50,14 @@ class SnapshotRequest:
 
     `since` is how far the table was read: no row may come with an earlier time. `lost_from` (UTC)
     is where the gap begins that it closes. `wait` says whether somebody waits for it, should
-    there be no LSN for it yet.
+    there be no LSN for it yet. `reader` is the instance that the changes after it are read from,
+    where that is another one than the table was read from last: the rows have its columns.
     """
 
     since: Offset | None = None
     lost_from: datetime | None = None
     wait: bool = False
+    reader: CaptureInstance | None = None
 
 
 FIRST = SnapshotRequest()
@@ -69,6 +72,8 @@ class PreparedSnapshot:
     poll: Poll
     instance: CaptureInstance
     columns: Captured
+    declared: tuple[Column, ...]
+    """All columns of its rows, bronze's first."""
     bronze: DeltaTable
     choice: EngineChoice
     snapshot: Snapshot
@@ -106,13 +111,21 @@ def prepare_snapshot(
     snapshots: Snapshots,
     request: SnapshotRequest = FIRST,
 ) -> PreparedSnapshot:
-    """All that can fail before a snapshot is opened: grants, types, names, an LSN of its own."""
+    """All that can fail before a snapshot is opened: grants, types, names, an LSN of its own.
+
+    Raises `SchemaChangedError` for a type that bronze's cannot hold.
+    """
     with database.connections.lend() as connection:
         # A snapshot whose changes may not be read would be hours for nothing.
         connection.rows(queries.probe_changes(instance.name))
         existing = database.lake.bronze(table)
-        columns = columns_to_load(database, table, connection, instance, existing)
+        if existing is not None and table_id(existing) in snapshots.discarded:
+            existing = None
+        reader = request.reader or instance
+        columns = columns_to_load(database, table, connection, reader, existing)
         declared = bronze_columns(columns.declared)
+        if existing is not None:
+            declared = fit(columns_of(existing), columns.declared, table)
         bronze = database.lake.renew_bronze(table, declared, snapshots.discarded)
         check_names(bronze, declared, where=str(table))
         choice = _choice(database, connection, table, instance, beyond_arrow(bronze, declared))
@@ -130,6 +143,7 @@ def prepare_snapshot(
         poll,
         instance,
         columns,
+        declared,
         bronze,
         choice,
         snapshot,
@@ -219,7 +233,7 @@ def write_snapshot(
         work=Work.SNAPSHOT,
         start=snapshot.at,
         end=snapshot.at,
-        rows=rows,
+        rows=rows or 0,
         read_seconds=result.read_seconds,
         read_mb=result.read_mb,
         network_wait_ms=result.network_wait_ms,
@@ -356,7 +370,7 @@ def snapshot_plan(
     return AppendPlan(
         table=str(table),
         uri=table.bronze_uri,
-        columns=bronze_columns(prepared.columns.declared),
+        columns=prepared.declared,
         ranges=ranges,
         tag=CommitTag(table.snapshot_app(at.lsn), 0, metadata),
         max_value_bytes=database.settings.max_value_bytes,

@@ -38,7 +38,7 @@ def open_entry(
     return FactsEntry((row,), table.open_app, known.opens + 1)
 
 
-def completion(table: TableName, snapshot: Snapshot, rows: int, engine: str) -> FactsEntry:
+def completion(table: TableName, snapshot: Snapshot, rows: int | None, engine: str) -> FactsEntry:
     """The event that the sync records with its facts: only then the snapshot is complete."""
     high_mark = snapshot.high_mark.isoformat() if snapshot.high_mark else None
     row = event_row(

@@ -22,7 +22,7 @@ from cdc_assets.ingest.resets import clear, is_stale
 from cdc_assets.ingest.snapshot import open_snapshots
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.instances import recorded_by_target, siblings
+from cdc_assets.planning.instances import recorded_by_target, siblings, switches_by_target
 from cdc_assets.planning.losses import Gap, open_gaps
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import ControlRow, FactsRow
@@ -153,7 +153,7 @@ def known_tables(
     control = database.lake.control.read()
     events = database.lake.facts.events()
     snapshots, gaps = snapshots_by_target(events), open_gaps(events)
-    recorded = recorded_by_target(events)
+    recorded, switches = recorded_by_target(events), switches_by_target(events)
     names = [database.table(key) for key in tables]
     stale = [
         name
@@ -176,6 +176,7 @@ def known_tables(
             silver_id=silver.table_id if silver else None,
             gap=gaps.get(name.bronze),
             recorded=recorded[name.bronze],
+            switch=switches.get(name.bronze),
             resnapshot=resnapshot,
         )
         known.append(_placed(database, one, newest_rows))

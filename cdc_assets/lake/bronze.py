@@ -1,11 +1,18 @@
-"""What a bronze table and its log say: its change commits, its snapshot rows, its head."""
+"""What a bronze table and its log say: its change commits, its snapshot rows, its head.
+
+Where only Spark can read a table's rows (`lake.features`), its log says it alone.
+"""
 
 from __future__ import annotations
+
+import json
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_assets.contract import Operation
+from cdc_assets.lake.features import unreadable
 from cdc_assets.lake.tables import query
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.merging import lsn_literal
@@ -82,13 +89,14 @@ def commit_of_rows(
 def changes_end(table: DeltaTable, app_id: str) -> Offset | None:
     """How far bronze's own change commits reach; None without any.
 
-    Where the log no longer tells of the newest one, its rows do.
+    Where the log no longer tells of the newest one, its rows do, or nothing of bronze does: then
+    it is also None.
     """
     commits = change_commits(table, app_id, None)
     if commits:
         return commits[0].end
     newest = table.transaction_version(app_id)
-    if newest is None:
+    if newest is None or unreadable(table):
         return None
     row = query(
         "SELECT max(`_start_lsn`) AS lsn, max(`_commit_ts`) AS ts FROM bronze"
@@ -99,8 +107,18 @@ def changes_end(table: DeltaTable, app_id: str) -> Offset | None:
     return None if lsn is None else Offset(lsn, row["ts"])
 
 
-def head_above(table: DeltaTable, position: Lsn) -> Lsn | None:
-    """The newest change LSN above a position; files at or below it are skipped by statistics."""
+def head_above(
+    table: DeltaTable, position: Lsn, app_id: str, changed_lsn: str | None = None
+) -> Lsn | None:
+    """The newest change LSN above a position; files at or below it are skipped by statistics.
+
+    `app_id` is that of the change commits, and `changed_lsn` what control knows of them: both
+    for a table whose rows cannot be read.
+    """
+    if unreadable(table):
+        commits = change_commits(table, app_id, None)
+        head = commits[0].counts.max_lsn if commits else Lsn.parse_optional(changed_lsn)
+        return head if head is not None and head > position else None
     row = query(
         "SELECT max(`_start_lsn`) AS lsn FROM bronze"
         f" WHERE `_operation` <> 0 AND `_start_lsn` > {lsn_literal(position)}",
@@ -131,8 +149,10 @@ def newest_whole_snapshot(table: DeltaTable, above: Lsn | None) -> Lsn | None:
     return Lsn.parse_optional(row["lsn"])
 
 
-def snapshot_rows(table: DeltaTable, snapshot: Lsn) -> int:
-    """How many rows of a whole snapshot bronze holds."""
+def snapshot_rows(table: DeltaTable, snapshot: Lsn) -> int | None:
+    """How many rows of a whole snapshot bronze holds; None where nothing tells any more."""
+    if unreadable(table):
+        return next((n for e in table.history() if (n := _snapshot_rows(e, snapshot)) >= 0), None)
     s = lsn_literal(snapshot)
     row = query(
         f"SELECT count(*) AS n FROM bronze WHERE `_operation` = 0 AND `_start_lsn` = {s}"
@@ -140,3 +160,16 @@ def snapshot_rows(table: DeltaTable, snapshot: Lsn) -> int:
         bronze=table,
     ).to_pylist()[0]
     return int(row["n"])
+
+
+def _snapshot_rows(entry: dict[str, Any], snapshot: Lsn) -> int:
+    """How many rows a commit gave to a snapshot; -1 for one that is not the snapshot's."""
+    try:
+        told = json.loads(entry.get("userMetadata") or "{}")
+        metrics = entry["operationMetrics"]
+        if "snapshot" not in told or Lsn.parse(told["lsn"]) != snapshot:
+            return -1
+        # As delta-rs and as Spark call it.
+        return int(metrics.get("num_added_rows", metrics.get("numOutputRows")))
+    except (KeyError, TypeError, ValueError):
+        return -1

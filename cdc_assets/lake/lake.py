@@ -7,8 +7,10 @@ from collections.abc import Collection
 from deltalake import DeltaTable, Transaction
 
 from cdc_assets.contract import BRONZE, SILVER, Column
+from cdc_assets.errors import TableFeatureError
 from cdc_assets.lake.control import Control
 from cdc_assets.lake.facts import Facts
+from cdc_assets.lake.features import beyond_writing
 from cdc_assets.lake.migrating import AlterBySpark
 from cdc_assets.lake.opening import create_table, ensure_table, open_table
 from cdc_assets.lake.tables import StorageOptions, table_id
@@ -42,11 +44,13 @@ class Lake:
     ) -> DeltaTable:
         """A table's bronze; one with a discarded id is emptied under a new one, in one commit.
 
-        Its transactions stay, so batch ids go on where they were.
+        Its transactions stay, so batch ids go on where they were. Raises `TableFeatureError` for
+        one that delta-rs cannot empty.
         """
         bronze = self.ensure_bronze(table, columns)
         if table_id(bronze) not in discarded:
             return bronze
+        _check_emptied(bronze, table)
         return create_table(table.bronze_uri, BRONZE, self.options, columns, mode="overwrite")
 
     def silver(self, table: TableName) -> DeltaTable | None:
@@ -62,8 +66,12 @@ class Lake:
     ) -> DeltaTable:
         """A table's silver, empty under another id, as version `version` of its applies.
 
-        So an apply that began before is overtaken.
+        So an apply that began before is overtaken. Raises `TableFeatureError` for one that
+        delta-rs cannot empty.
         """
+        silver = self.silver(table)
+        if silver is not None:
+            _check_emptied(silver, table)
         return create_table(
             table.silver_uri,
             SILVER,
@@ -71,4 +79,15 @@ class Lake:
             columns,
             mode="overwrite",
             transaction=Transaction(table.apply_app, version),
+        )
+
+
+def _check_emptied(given_up: DeltaTable, table: TableName) -> None:
+    """Raise `TableFeatureError` where delta-rs cannot empty what a reset has given up."""
+    if beyond := beyond_writing(given_up):
+        raise TableFeatureError(
+            f"{given_up.table_uri} was given up by a reset, and delta-rs cannot {beyond}, not even"
+            " to empty it",
+            where=str(table),
+            hint="Remove that folder, and run again.",
         )

@@ -13,7 +13,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.schema import PrimitiveType
 
 from cdc_assets.contract import Column
-from cdc_assets.errors import CommitConflictError
+from cdc_assets.errors import CommitConflictError, TableFeatureError
+from cdc_assets.lake.features import beyond_reading, beyond_writing
 from cdc_assets.planning.columns import check_unmapped
 
 StorageOptions = Mapping[str, str]
@@ -62,11 +63,9 @@ def beyond_arrow(table: DeltaTable, columns: tuple[Column, ...]) -> str:
     """What delta-rs cannot do to write these columns, as the end of a sentence; else empty."""
     names = {field.name for field in table.schema().fields}
     new = [column.name for column in columns if column.name not in names]
-    return (
-        f"add the column {new[0]!r} to a table that maps columns by name"
-        if (new and is_mapped(table))
-        else ""
-    )
+    if new and is_mapped(table):
+        return f"add the column {new[0]!r} to a table that maps columns by name"
+    return beyond_writing(table)
 
 
 def delta_schema(columns: tuple[Column, ...]) -> Schema:
@@ -96,9 +95,16 @@ def table_id(table: DeltaTable) -> str:
 
 
 def query(sql: str, **tables: DeltaTable) -> pa.Table:
-    """Run a SELECT over Delta tables, by the names given; deletion vectors are honoured."""
+    """Run a SELECT over Delta tables, by the names given; deletion vectors are honoured.
+
+    Raises `TableFeatureError` for a table that only Spark can read.
+    """
     builder = QueryBuilder()
     for name, table in tables.items():
+        if beyond := beyond_reading(table):
+            raise TableFeatureError(
+                f"delta-rs cannot {beyond}", where=table.table_uri, hint="Read it with Spark."
+            )
         builder = builder.register(name, table)
     # By pyarrow's reader: delta-rs's own waits for its workers without letting go of the GIL, which
     # a worker needs for the next rows of a stream of ours. Then nothing in the process moves again.

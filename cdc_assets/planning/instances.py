@@ -20,6 +20,9 @@ from cdc_assets.planning.records import FactsRow, Identity
 
 _ALWAYS = Lsn.of_int(0)
 
+NEW_COLUMNS = "new_columns"
+"""Of an instance's `capture_instance_seen`: what it captures and those before it did not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reader:
@@ -32,6 +35,14 @@ class Reader:
     def age(self) -> tuple[datetime, int]:
         """Larger for a newer instance."""
         return _age(self.identity)
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """The table's newest switch to another instance: its first LSN, and the columns it brought."""
+
+    start: Lsn
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,29 @@ def recorded_by_target(events: Iterable[FactsRow]) -> Mapping[str, tuple[Reader,
     every: dict[str, tuple[Reader, ...]] = defaultdict(tuple)
     every.update((target, tuple(readers.values())) for target, readers in found.items())
     return every
+
+
+def switches_by_target(events: Iterable[FactsRow]) -> Mapping[str, Switch]:
+    """Every table's newest switch, of those that have had one."""
+    columns: dict[tuple[str, Identity], tuple[str, ...]] = {}
+    found: dict[str, Switch] = {}
+    for row in events:
+        target, reader = row.target or "", _seen(row)
+        if reader is None:
+            continue
+        if row.event == Event.CAPTURE_INSTANCE_SEEN:
+            columns[target, reader.identity] = tuple(row.payload.get(NEW_COLUMNS, ()))
+        elif target not in found or found[target].start <= reader.start:
+            found[target] = Switch(reader.start, columns.get((target, reader.identity), ()))
+    return found
+
+
+def _seen(row: FactsRow) -> Reader | None:
+    """The instance that an event of one tells of."""
+    if row.event not in (Event.CAPTURE_INSTANCE_SEEN, Event.CAPTURE_INSTANCE_SWITCHED):
+        return None
+    identity = Identity.from_dict(row.payload.get("identity"))
+    return None if identity is None else Reader(identity, Lsn.parse(row.payload["start_lsn"]))
 
 
 def _recorded(row: FactsRow) -> Reader | None:

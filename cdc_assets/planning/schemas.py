@@ -6,7 +6,6 @@ cast to it; one that it does not hold stops the table before any row of it is re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,58 +14,85 @@ from typing import Any
 from cdc_assets.contract import Column
 from cdc_assets.errors import SchemaChangedError
 from cdc_assets.lsn import Lsn
-from cdc_assets.names import folded
+from cdc_assets.names import TableName, folded
+from cdc_assets.planning.widening import holds, widened, widening_text
 
 DDL_TEXT_LENGTH_MAX = 4000
 """Characters of a DDL statement that are kept; a longer one is cut."""
 
-_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
-_DIGITS = {"SMALLINT": 5, "INT": 10, "BIGINT": 19}
-_HELD = {
-    "SMALLINT": {"BOOLEAN"},
-    "INT": {"BOOLEAN", "SMALLINT"},
-    "BIGINT": {"BOOLEAN", "SMALLINT", "INT"},
-    "FLOAT": {"SMALLINT"},
-    "DOUBLE": {"SMALLINT", "INT", "FLOAT"},
-    "TIMESTAMP_NTZ": {"DATE"},
-}
 
-
-def holds(held: str, given: str) -> bool:
-    """Whether every value of the type `given` is one of the type `held`; Spark SQL's types."""
-    if held == given or given in _HELD.get(held, ()):
-        return True
-    decimal = _DECIMAL.fullmatch(held)
-    if decimal is None:
-        return False
-    precision, scale = int(decimal[1]), int(decimal[2])
-    if (other := _DECIMAL.fullmatch(given)) is not None:
-        return int(other[2]) <= scale and int(other[1]) - int(other[2]) <= precision - scale
-    return given in _DIGITS and _DIGITS[given] <= precision - scale
-
-
-def fit(bronze: Sequence[Column], captured: Iterable[Column], *, where: str) -> tuple[Column, ...]:
+def fit(
+    bronze: Sequence[Column], captured: Iterable[Column], table: TableName
+) -> tuple[Column, ...]:
     """Bronze's columns, and after them the captured ones that it lacks.
 
     Names match exactly, else ignoring case, as Delta's do: a column whose case changed is the
-    same column. Raises `SchemaChangedError` for a type that bronze's cannot hold.
+    same column. Raises `SchemaChangedError` for a type that bronze's cannot hold; its hint is
+    what to run to widen it, where Delta can.
     """
     columns = list(bronze)
+    unfit = []
     for column in captured:
         held = named(columns, column.name)
         if held is None:
             columns.append(column)
         elif not holds(held.type, column.type):
-            raise SchemaChangedError(
-                f"column {held.name} is {column.type} at the source now, which bronze's"
-                f" {held.type} cannot hold; nothing was read",
-                where=where,
-                hint="To widen it, set delta.enableTypeWidening on bronze and silver and alter"
-                " the column there with Spark, then run again: that moves both to the engine"
-                " `spark` for good. Else leave it out (list the other columns under `columns`),"
-                " or start the table anew.",
-            )
+            unfit.append((held, column.type))
+    if unfit:
+        raise SchemaChangedError(
+            f"{_listed(unfit, 'at the source now, which bronze')} cannot hold; nothing was read",
+            where=str(table),
+            hint=_way_out(unfit, table),
+        )
     return tuple(columns)
+
+
+Unfit = tuple[Column, str]
+"""A column as it is held, and the type that it would have to hold."""
+
+
+def _listed(unfit: Sequence[Unfit], where: str) -> str:
+    return " and ".join(
+        f"column {held.name} is {given} {where}'s {held.type}" for held, given in unfit
+    )
+
+
+def _way_out(unfit: Sequence[Unfit], table: TableName) -> str:
+    """What a person can do about types that bronze's cannot hold."""
+    rest = (
+        "leave the column out (list the other columns under `columns`), or start the table anew:"
+        f" cdc-assets reset {table.database.key} {table.key}."
+    )
+    bronze, silver = _widening(unfit, table.bronze_uri), _widening(unfit, table.silver_uri)
+    if not bronze:
+        return f"Delta can widen bronze's type to none that holds both: {rest}"
+    return (
+        f"To widen, run with Spark: {bronze} {silver} Then sync again, with `engine: spark` (or"
+        " `auto`, but for a lake that one engine alone may write): from then on only Spark reads"
+        f" and writes the two, for good. Else {rest}"
+    )
+
+
+def _widening(unfit: Sequence[Unfit], uri: str) -> str:
+    """The Spark SQL that makes a table at `uri` hold all; empty where Delta cannot."""
+    targets = [(held.name, widened(held.type, given)) for held, given in unfit]
+    known = [(name, target) for name, target in targets if target is not None]
+    return widening_text(uri, known) if len(known) == len(targets) else ""
+
+
+def check_silver(silver: Iterable[Column], bronze: Sequence[Column], table: TableName) -> None:
+    """Raise `SchemaChangedError` for a column of bronze's whose type silver's cannot hold."""
+    pairs = [(held, named(bronze, held.name)) for held in silver]
+    unfit = [(held, c.type) for held, c in pairs if c is not None and not holds(held.type, c.type)]
+    if unfit:
+        text = _widening(unfit, table.silver_uri)
+        raise SchemaChangedError(
+            f"{_listed(unfit, 'in bronze, which silver')} cannot hold; nothing was applied",
+            where=str(table),
+            hint=f"Widen it as bronze was, with Spark: {text}"
+            if text
+            else f"Remove {table.silver_uri}: the next apply makes it anew from bronze.",
+        )
 
 
 def named(columns: Iterable[Column], name: str) -> Column | None:

@@ -144,6 +144,9 @@ class TableSettings(_Model):
     include_command_id: bool | None = None
     """Whether the change table has `__$command_id`; some builds of SQL Server 2016 lack it."""
 
+    snapshot_on_switch: bool | None = None
+    """Whether the table is read anew once a second capture instance with new columns is read."""
+
     finality: FinalitySettings | None = None
     """When a period of this table counts as complete."""
 
@@ -168,6 +171,10 @@ class TableDefaults(_Model):
 
     include_command_id: bool = True
     """Whether change tables have `__$command_id`; some builds of SQL Server 2016 lack it."""
+
+    snapshot_on_switch: bool = False
+    """Whether a table is read anew once a second capture instance with new columns is read: else
+    they stay NULL in rows that do not change."""
 
     resnapshot_interval_days: int = Field(default=7, ge=0, le=3650)
     """Days between two automatic re-snapshots of a table; a loss before that needs a person."""
@@ -289,6 +296,11 @@ class DatabaseSettings(_Model):
         """The table's choice, or the database's."""
         own = self.tables[table].include_command_id
         return self.defaults.include_command_id if own is None else own
+
+    def snapshot_on_switch_of(self, table: str) -> bool:
+        """Whether the table is read anew for the columns that a second instance brings."""
+        own = self.tables[table].snapshot_on_switch
+        return self.defaults.snapshot_on_switch if own is None else own
 
     def instance_of(self, table: str) -> str:
         """The capture instance the table is read from."""

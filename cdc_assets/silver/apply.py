@@ -25,6 +25,7 @@ from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError, SilverKeyError, expected
 from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.bronze import head_above, newest_whole_snapshot, rows_above
+from cdc_assets.lake.features import beyond_reading, unreadable
 from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
@@ -33,6 +34,7 @@ from cdc_assets.planning.columns import find_name, listed
 from cdc_assets.planning.merging import changes_above, merge_texts, rebuild_from
 from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.planning.records import ControlRow
+from cdc_assets.planning.schemas import check_silver
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.planning.verdict import Hold, silver_hold
 
@@ -150,7 +152,7 @@ def _apply(
         return ApplyOutcome(table.key, bronze_found=False)
     silver_id = table_id(before.silver) if before.silver else None
     given_up = silver_id in snapshots.discarded
-    work = _range(read, None if given_up else silver_id)
+    work = _range(table, read, None if given_up else silver_id)
     if work is None:
         return ApplyOutcome(table.key, bronze_found=True, hold=Hold.SNAPSHOT_OPEN)
     keys = _keys(database, table, read)
@@ -166,12 +168,14 @@ def _apply(
             return ApplyOutcome(table.key, bronze_found=True, overtaken=True)
         before = replace(before, silver=renewed, version=before.version + 1)
     silver = before.silver or database.lake.ensure_silver(table, columns)
+    check_silver(columns_of(silver), columns, table)
     faults.reach(FaultPoint.SILVER_CREATED)
     check_names(silver, columns, where=str(table))
     rows = None
     if database.settings.spark.is_cluster:
         rows = rows_above(read.bronze, work.above)
-    choice = database.choose(table.key, beyond_arrow(silver, columns), rows)
+    beyond = beyond_arrow(silver, columns) or beyond_reading(read.bronze)
+    choice = database.choose(table.key, beyond, rows)
     if work.empty:
         silver.update_incremental()
         same = (silver.transaction_version(table.apply_app) or 0) == before.version
@@ -244,7 +248,18 @@ def _keys(database: Database, table: TableName, read: _Read) -> tuple[str, ...]:
     return tuple(name for name in found.values() if name is not None)
 
 
-def _range(read: _Read, silver_id: str | None) -> _Range | None:
+def _newest_whole(table: TableName, read: _Read, known: Lsn | None) -> Lsn | None:
+    """The newest whole snapshot whose rows are in bronze; its event may still lack."""
+    if not unreadable(read.bronze):
+        return newest_whole_snapshot(read.bronze, known)
+    opened = read.snapshots.open
+    if opened is None:
+        return None
+    written = read.bronze.transaction_version(table.snapshot_app(opened.at.lsn))
+    return opened.at.lsn if written is not None else None
+
+
+def _range(table: TableName, read: _Read, silver_id: str | None) -> _Range | None:
     """Which bronze rows this call applies; None while no snapshot is complete.
 
     A silver that is another Delta table than the recorded one has no position.
@@ -256,7 +271,7 @@ def _range(read: _Read, silver_id: str | None) -> _Range | None:
     complete = read.snapshots.complete
     candidates = (
         known,
-        newest_whole_snapshot(read.bronze, known),
+        _newest_whole(table, read, known),
         complete.at.lsn if complete else None,
     )
     newest = max((lsn for lsn in candidates if lsn is not None), default=None)
@@ -264,7 +279,7 @@ def _range(read: _Read, silver_id: str | None) -> _Range | None:
         return None
     applied = Lsn.parse_optional(position.applied_lsn)
     if known is None or applied is None or newest > known:
-        head = head_above(read.bronze, newest)
+        head = _head_above(table, read, newest)
         return _Range(
             rows=rebuild_from(newest),
             above=newest.previous(),
@@ -273,7 +288,7 @@ def _range(read: _Read, silver_id: str | None) -> _Range | None:
             snapshot=newest,
             empty=False,
         )
-    head = head_above(read.bronze, applied)
+    head = _head_above(table, read, applied)
     return _Range(
         rows=changes_above(applied),
         above=applied,
@@ -282,6 +297,10 @@ def _range(read: _Read, silver_id: str | None) -> _Range | None:
         snapshot=known,
         empty=head is None,
     )
+
+
+def _head_above(table: TableName, read: _Read, position: Lsn) -> Lsn | None:
+    return head_above(read.bronze, position, table.changes_app, read.verdict.changed_lsn)
 
 
 def _plan(

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc_assets.contract import Column
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.columns import Chosen, ColumnWish, adopt, choose_columns, left_out
+from cdc_assets.planning.columns import (
+    Chosen,
+    ColumnWish,
+    adopt,
+    choose_columns,
+    left_out,
+    without_lost,
+)
 from cdc_assets.planning.polls import CaptureInstance
 from cdc_assets.planning.records import Identity
 from cdc_assets.sqlserver import queries
@@ -23,13 +30,15 @@ _BRACKETED = re.compile(r"\[((?:[^\]]|\]\])+)\]")
 class CapturedColumn:
     """A captured column: as declared in Delta, its type on the server, and its name there.
 
-    The name is the same on both sides unless `source` says otherwise.
+    The name is the same on both sides unless `source` says otherwise. `is_missing` says that the
+    table that is read has not got it: its values are NULL.
     """
 
     column: Column
     type: SqlType
     source: str = ""
     is_computed: bool = False
+    is_missing: bool = False
 
     @property
     def name(self) -> str:
@@ -60,7 +69,11 @@ class Captured:
 
         Not the computed columns: what is not selected is NULL, as they are in the change table.
         """
-        return tuple((c.source_name, c.name) for c in self.columns if not c.is_computed)
+        return tuple((c.source_name, c.name) for c in self.columns if self._is_read(c))
+
+    @staticmethod
+    def _is_read(column: CapturedColumn) -> bool:
+        return not column.is_computed and not column.is_missing
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,73 +125,87 @@ def captured_columns(
     instance: CaptureInstance,
     wish: ColumnWish,
     existing: Collection[str] = (),
+    *,
+    of_changes: bool = False,
 ) -> Captured:
     """The captured columns to load, as `choose_columns` chooses and names them.
 
-    `existing` are the columns that bronze has. Raises `UnsupportedColumnError` for a type without
+    They are to be read from the source table, or with `of_changes` from the change table, and
+    have the types that they have there now: a change table's follow the source's when capture
+    reads the DDL. In the source a column is the captured one by its `column_id`: another one that
+    has its name now was never captured. `existing` are the columns that bronze has: one of them
+    that the instance lacks may be wished for. Raises `UnsupportedColumnError` for a type without
     a counterpart, and as `choose_columns` does.
     """
-    source = _source_columns(connection, instance)
-    computed = {name for name, row in source.items() if row["is_computed"]}
+    source = _table_columns(connection, instance.identity.source_object_id)
+    by_id = {row["column_id"]: row for row in source}
     rows = connection.rows(queries.CAPTURED_COLUMNS, [instance.name])
     rows.sort(key=lambda row: row["column_ordinal"])
     by_name = {str(row["column_name"]): row for row in rows}
+    now = {name: by_id.get(row["column_id"]) for name, row in by_name.items()}
+    computed = {name for name, row in now.items() if row is not None and row["is_computed"]}
     names = tuple(by_name)
+    wish = without_lost(wish, names, existing)
     chosen = choose_columns(names, computed, wish, where=instance.name)
+    # Where the login sees none of them, nothing is known to be gone.
+    missing = {name for name, row in now.items() if source and row is None}
+    if of_changes:
+        missing = set()
+        changes = _table_columns(connection, instance.identity.change_object_id)
+        now = dict.fromkeys(names) | {str(row["name"]): row for row in changes}
+    columns = (
+        captured_column(by_name[c.source], now[c.source], c) for c in adopt(chosen, existing)
+    )
     return Captured(
-        tuple(
-            captured_column(by_name[c.source], source.get(c.source), c)
-            for c in adopt(chosen, existing)
-        ),
+        tuple(replace(c, is_missing=c.source_name in missing) for c in columns),
         left_out(names, computed, chosen, wish),
     )
 
 
-def change_table_types(connection: Connection, instance: CaptureInstance) -> dict[str, str]:
-    """The Spark SQL types of the change table's captured columns, by name, as they are now.
-
-    Capture gives a column of the change table the source's new type when it reads that DDL.
-    Types without a counterpart are left out.
-    """
-    rows = connection.rows(queries.SOURCE_COLUMNS, [str(instance.identity.change_object_id)])
-    return {
-        str(row["name"]): delta_type(
-            str(row["base_type"]), row["precision"], row["scale"], column=str(row["name"])
-        )
-        for row in rows
-        if not str(row["name"]).startswith("__$") and is_known(str(row["base_type"] or ""))
-    }
+def captured_ids(connection: Connection, instance: CaptureInstance) -> dict[int, str]:
+    """The source's ids of an instance's captured columns, and their names."""
+    rows = connection.rows(queries.CAPTURED_COLUMNS, [instance.name])
+    return {int(row["column_id"]): str(row["column_name"]) for row in rows}
 
 
 def captured_column(
-    row: Mapping[str, Any], source: Mapping[str, Any] | None, chosen: Chosen
+    row: Mapping[str, Any], now: Mapping[str, Any] | None, chosen: Chosen
 ) -> CapturedColumn:
-    """A row of `CAPTURED_COLUMNS` as a column; `source` is its row of `SOURCE_COLUMNS`, if any.
+    """A row of `CAPTURED_COLUMNS` as a column; `now` is its row of `TABLE_COLUMNS`, if any.
 
     An alias type is what it was made from. Raises `UnsupportedColumnError`.
     """
-    name, sql_type = chosen.source, str(row["data_type"]).lower()
-    precision, scale = row["numeric_precision"], row["numeric_scale"]
-    length = row["character_maximum_length"]
-    if not is_known(sql_type) and source is not None and source["base_type"]:
-        sql_type = str(source["base_type"]).lower()
-        precision, scale = source["precision"], source["scale"]
-    found = SqlType(
-        sql_type,
-        length=_int(length),
-        precision=_int(precision),
-        scale=_int(scale),
-        time_scale=_int(row["datetime_precision"]),
-        collation=source["collation_name"] if source is not None else None,
-    )
-    kind = delta_type(sql_type, found.precision, found.scale, column=name)
+    name = chosen.source
+    if now is not None and is_known(str(now["base_type"] or "").lower()):
+        found = _type_of(now)
+    else:
+        found = SqlType(
+            str(row["data_type"]).lower(),
+            length=_int(row["character_maximum_length"]),
+            precision=_int(row["numeric_precision"]),
+            scale=_int(row["numeric_scale"]),
+            time_scale=_int(row["datetime_precision"]),
+        )
+    kind = delta_type(found.name, found.precision, found.scale, column=name)
     return CapturedColumn(Column(chosen.name, kind), found, name, chosen.is_computed)
 
 
-def _source_columns(connection: Connection, instance: CaptureInstance) -> dict[str, dict[str, Any]]:
-    """The source table's columns as they are now, by name."""
-    object_id = str(instance.identity.source_object_id)
-    return {row["name"]: row for row in connection.rows(queries.SOURCE_COLUMNS, [object_id])}
+def _type_of(row: Mapping[str, Any]) -> SqlType:
+    """The type of a row of `TABLE_COLUMNS`; its `max_length` is in bytes, -1 for (max)."""
+    name, length = str(row["base_type"]).lower(), int(row["max_length"])
+    return SqlType(
+        name,
+        length=length // 2 if name in ("nchar", "nvarchar") and length > 0 else length,
+        precision=_int(row["precision"]),
+        scale=_int(row["scale"]),
+        time_scale=_int(row["scale"]),
+        collation=row["collation_name"],
+    )
+
+
+def _table_columns(connection: Connection, object_id: int) -> list[dict[str, Any]]:
+    """A table's columns as they are now, as far as the login sees them."""
+    return connection.rows(queries.TABLE_COLUMNS, [str(object_id)])
 
 
 def _int(value: object) -> int | None:

@@ -36,10 +36,11 @@ CAPTURE_INSTANCES = (
 
 CAPTURED_COLUMNS = "EXEC sys.sp_cdc_get_captured_columns @capture_instance = ?"
 
-SOURCE_COLUMNS = (
+TABLE_COLUMNS = (
     "SELECT c.name, c.column_id, c.collation_name, c.is_computed,"
     # The built-in type below an alias type; NULL for CLR types, which share one id.
-    " TYPE_NAME(c.system_type_id) AS base_type, c.precision, c.scale FROM sys.columns AS c"
+    " TYPE_NAME(c.system_type_id) AS base_type, c.max_length, c.precision, c.scale"
+    " FROM sys.columns AS c"
     " WHERE c.object_id = CAST(? AS int)"
 )
 

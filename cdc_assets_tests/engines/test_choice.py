@@ -3,7 +3,7 @@
 import pytest
 
 from cdc_assets.engines.choice import choose
-from cdc_assets.errors import UnsupportedColumnError
+from cdc_assets.errors import TableFeatureError
 from cdc_assets.settings import DatabaseSettings
 
 BEYOND = "add the column 'a b' to a table that maps columns by name"
@@ -47,6 +47,6 @@ def test_the_engine_and_why(
 def test_what_is_beyond_arrow_is_refused_where_arrow_is_all_there_may_be(
     given: DatabaseSettings, hint: str
 ) -> None:
-    with pytest.raises(UnsupportedColumnError, match="arrow engine cannot add") as refused:
+    with pytest.raises(TableFeatureError, match="arrow engine cannot add") as refused:
         choose(given, "t", BEYOND)
     assert hint in refused.value.hint
