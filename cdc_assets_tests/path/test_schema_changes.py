@@ -12,55 +12,23 @@ from cdc_assets.contract import Event
 from cdc_assets.errors import DataLossError, SchemaChangedError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.outcome import Work
-from cdc_assets.planning.records import FactsRow
+from cdc_assets_tests.path.changing import (
+    NEW,
+    OLD,
+    TABLE,
+    bronze_type,
+    commit,
+    disable,
+    enable,
+    events,
+    instances_read,
+)
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
 from cdc_assets_tests.path.killing import kill_at, kill_cases
-from cdc_assets_tests.source import Project, Source
+from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
-TABLE = "dbo_items"
 ARROW = pytest.mark.parametrize("engine_name", ["arrow"])
-OLD, NEW = "dbo_items", "items_v2"
-
-
-def enable(source: Source, name: str, columns: str | None = None) -> None:
-    """A further capture instance of dbo.items, which the product's login may read."""
-    listed = f", @captured_column_list = N'{columns}'" if columns else ""
-    source.execute(
-        "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'items',"
-        f" @role_name = NULL, @supports_net_changes = 0, @capture_instance = N'{name}'{listed}"
-    )
-    if source.server.reader != source.server.admin:
-        source.execute(f"GRANT SELECT ON cdc.[{name}_CT] TO [{source.server.reader_login}]")
-
-
-def disable(source: Source, name: str = OLD) -> None:
-    source.execute(f"EXEC sys.sp_cdc_disable_table N'dbo', N'items', N'{name}'")
-
-
-def commit(source: Source, *texts: str) -> None:
-    """Run statements and wait until capture has them."""
-    before = source.rows("SELECT CONVERT(varchar(22), sys.fn_cdc_get_max_lsn(), 1)")[0][0]
-    source.execute(*texts)
-    source.captured(minimum=before)
-
-
-def events(items: Project, event: Event) -> list[FactsRow]:
-    return [r for r in items.database().lake.facts.events() if r.event == event]
-
-
-def bronze_type(items: Project, column: str) -> str:
-    database = items.database()
-    found = database.lake.bronze(database.table(TABLE))
-    assert found is not None
-    (kind,) = [str(f.type.type) for f in found.schema().fields if f.name == column]
-    return kind
-
-
-def instances_read(items: Project) -> list[str]:
-    """The instances of bronze's changes, in the order of the log, each run of one once."""
-    names = [r["_capture_instance"] for r in items.bronze(TABLE) if r["_operation"] != 0]
-    return [n for i, n in enumerate(names) if i == 0 or names[i - 1] != n]
 
 
 @ARROW
@@ -359,3 +327,23 @@ def test_the_payload_names_the_identity(items: Project) -> None:
     detail: dict[str, Any] = seen.payload
     assert detail["identity"]["instance_name"] == NEW
     assert detail["start_lsn"] == seen.min_lsn
+
+
+@ARROW
+def test_the_history_of_an_instance_that_is_gone(items: Project) -> None:
+    """B020: its DDL is not told again, and nothing is ever done at the source for it."""
+    source = items.source
+    items.extra = {"defaults": {"engine": "arrow", "on_data_loss": "resnapshot"}}
+    load(items)
+    commit(source, "ALTER TABLE dbo.items ADD colour int", "UPDATE dbo.items SET price = 1")
+    load(items)
+    disable(source)
+    source.enable("items")
+    commit(source, "UPDATE dbo.items SET price = 2")
+    instances = source.rows("EXEC sys.sp_cdc_help_change_data_capture")
+    for price in (3, 4):
+        load(items)
+        commit(source, f"UPDATE dbo.items SET price = {price}")
+    assert load(items)[0].work is Work.CHANGES
+    assert len(events(items, Event.SCHEMA_CHANGE)) == 1
+    assert source.rows("EXEC sys.sp_cdc_help_change_data_capture") == instances

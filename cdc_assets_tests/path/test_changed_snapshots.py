@@ -1,0 +1,223 @@
+"""Snapshots of a table whose columns are not those that were captured, and those of a switch."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_assets.contract import Event
+from cdc_assets.errors import SchemaChangedError
+from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.ingest.resets import reset
+from cdc_assets.ingest.sync import sync
+from cdc_assets.silver.apply import apply_changes
+from cdc_assets_tests.path.changing import (
+    NEW,
+    TABLE,
+    bronze_type,
+    commit,
+    disable,
+    enable,
+    events,
+)
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
+from cdc_assets_tests.path.killing import kill_at
+from cdc_assets_tests.source import Project
+
+pytestmark = [pytest.mark.sqlserver]
+READD = (
+    "ALTER TABLE dbo.items DROP COLUMN note",
+    "ALTER TABLE dbo.items ADD note varchar(60) NULL",
+    "UPDATE dbo.items SET note = 'another', name = N'again' WHERE id = 2",
+)
+ADD = "ALTER TABLE dbo.items ADD d int NOT NULL DEFAULT 7"
+
+
+@pytest.fixture
+def engine_name() -> str:
+    """What is read is decided before an engine is asked."""
+    return "arrow"
+
+
+def read_anew(items: Project) -> TableOutcome:
+    """A re-snapshot that a person asks for, and silver's rebuild; raises its error."""
+    outcome = sync(items.database(), resnapshot=True).outcomes[TABLE]
+    if outcome.error is not None:
+        raise outcome.error
+    assert outcome.work is Work.SNAPSHOT
+    assert apply_changes(items.database(), TABLE).rebuilt
+    return outcome
+
+
+def snapshot_notes(items: Project) -> dict[int, Any]:
+    """`note` by id, as the newest snapshot has it."""
+    rows = [r for r in items.bronze(TABLE) if r["_operation"] == 0]
+    newest = max(r["_snapshot"] for r in rows)
+    return {r["id"]: r["note"] for r in rows if r["_snapshot"] == newest}
+
+
+def test_a_dropped_column_is_null_in_a_snapshot(items: Project) -> None:
+    items.source.execute("UPDATE dbo.items SET note = 'before'")
+    load(items)
+    commit(items.source, "ALTER TABLE dbo.items DROP COLUMN note", "DELETE dbo.items WHERE id = 5")
+    read_anew(items)
+    assert snapshot_notes(items) == dict.fromkeys(range(1, 5))
+    assert bronze_type(items, "note") == "string"
+    items.assert_identical(TABLE, COLUMNS[:-1])
+
+
+def test_a_column_dropped_before_the_first_snapshot(items: Project) -> None:
+    items.source.execute("ALTER TABLE dbo.items DROP COLUMN at")
+    load(items)
+    assert bronze_type(items, "at") == "timestamp_ntz"
+    items.assert_identical(TABLE, ("id", "name", "price", "note"))
+
+
+def test_a_type_is_fitted_before_a_snapshot_is_opened(items: Project) -> None:
+    """B143: and a narrower one is cast."""
+    load(items)
+    items.source.execute("ALTER TABLE dbo.items ALTER COLUMN price decimal(9,2) NULL")
+    read_anew_after_a_commit(items)
+    assert bronze_type(items, "price") == "decimal(12,4)"
+    before = items.bronze(TABLE)
+    commit(
+        items.source,
+        "ALTER TABLE dbo.items ALTER COLUMN price decimal(18,6) NULL",
+        "UPDATE dbo.items SET price = 123456789012.123456 WHERE id = 1",
+    )
+    with pytest.raises(SchemaChangedError, match=r"price is DECIMAL\(18,6\) at the source now"):
+        read_anew(items)
+    assert items.bronze(TABLE) == before
+    assert len(events(items, Event.SNAPSHOT_OPEN)) == 2
+    # The other way out that the error names: bronze and silver get the new type.
+    reset(items.database(), TABLE)
+    load(items)
+    assert dict(items.silver(TABLE, ["id", "price"]))[1] == Decimal("123456789012.123456")
+    items.assert_identical(TABLE, COLUMNS)
+    change_items(items.source)
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+
+
+def test_a_column_added_again_is_another_one(items: Project) -> None:
+    """A snapshot has what the instance captures: by the column's id, not by its name."""
+    items.source.execute("UPDATE dbo.items SET note = 'captured'")
+    load(items)
+    commit(items.source, *READD)
+    load(items)
+    assert dict(items.silver(TABLE, ["id", "note"]))[2] is None, "captured as NULL"
+    read_anew_after_a_commit(items)
+    assert snapshot_notes(items) == dict.fromkeys(range(1, 6))
+    enable(items.source, NEW)
+    # Its columns are read by the very snapshot that meets it first.
+    read_anew_after_a_commit(items)
+    assert snapshot_notes(items)[2] == "another"
+    items.assert_identical(TABLE, COLUMNS)
+    load(items)
+    disable(items.source)
+    change_items(items.source)
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+    items.assert_each_change_once(TABLE)
+
+
+def read_anew_after_a_commit(items: Project) -> None:
+    """A snapshot needs an LSN of its own."""
+    commit(items.source, "UPDATE dbo.items SET name = name + N'!' WHERE id = 1")
+    read_anew(items)
+
+
+def test_a_column_added_again_with_another_type(items: Project) -> None:
+    """Bronze has one column of a name, so the second instance's stops the table."""
+    load(items)
+    items.source.execute(
+        "ALTER TABLE dbo.items DROP COLUMN note", "ALTER TABLE dbo.items ADD note int NULL"
+    )
+    enable(items.source, NEW)
+    commit(items.source, "UPDATE dbo.items SET note = 5 WHERE id = 1")
+    with pytest.raises(SchemaChangedError, match="note is INT") as stopped:
+        run_sync(items)
+    assert "widen bronze's type to none" in stopped.value.hint
+
+
+def with_new_column(items: Project) -> None:
+    """B140's input: a column with a default, set before and after an instance captures it."""
+    load(items)
+    items.source.execute(ADD, "UPDATE dbo.items SET d = 8 WHERE id = 3")
+    load(items)
+    enable(items.source, NEW)
+    commit(items.source, "UPDATE dbo.items SET name = N'other' WHERE id = 1")
+
+
+def fill(items: Project, **more: Any) -> None:
+    items.tables = {TABLE: {"snapshot_on_switch": True, **more}}
+
+
+def test_a_new_column_is_null_in_rows_that_do_not_change(items: Project) -> None:
+    """B140: without a snapshot."""
+    with_new_column(items)
+    load(items)
+    assert dict(items.silver(TABLE, ["id", "d"])) == {1: 7, 2: None, 3: None, 4: None, 5: None}
+    assert load(items)[0].work is Work.QUIET
+    assert events(items, Event.RESNAPSHOT) == []
+
+
+def test_a_switch_fills_its_new_columns(items: Project) -> None:
+    """B140: once, without a gap, by the sync after the one that switched."""
+    fill(items)
+    with_new_column(items)
+    load(items)
+    (seen,) = events(items, Event.CAPTURE_INSTANCE_SEEN)
+    assert seen.payload["new_columns"] == ["d"]
+    assert len(events(items, Event.CAPTURE_INSTANCE_SWITCHED)) == 1
+    outcome, applied = load(items)
+    assert (outcome.work, applied.rebuilt) == (Work.SNAPSHOT, True)
+    (done,) = events(items, Event.RESNAPSHOT)
+    assert (done.lost_from_ts, done.rows) == (None, 5)
+    items.assert_identical(TABLE, (*COLUMNS, "d"))
+    change_items(items.source)
+    assert load(items)[0].work is Work.CHANGES
+    assert load(items)[0].work is Work.QUIET
+    assert len(events(items, Event.RESNAPSHOT)) == 1
+    items.assert_identical(TABLE, (*COLUMNS, "d"))
+    items.assert_each_change_once(TABLE)
+
+
+def test_columns_that_are_not_loaded_are_none_to_fill(items: Project) -> None:
+    fill(items, columns=list(COLUMNS))
+    with_new_column(items)
+    load(items)
+    assert load(items)[0].work is Work.QUIET
+    assert events(items, Event.RESNAPSHOT) == []
+
+
+def test_an_instance_without_new_columns_is_followed_alone(items: Project) -> None:
+    fill(items)
+    load(items)
+    enable(items.source, NEW)
+    change_items(items.source)
+    load(items)
+    assert events(items, Event.CAPTURE_INSTANCE_SEEN)[0].payload["new_columns"] == []
+    assert load(items)[0].work is Work.QUIET
+    assert events(items, Event.RESNAPSHOT) == []
+
+
+@pytest.mark.parametrize("point", [FaultPoint.SNAPSHOT_OPENED, FaultPoint.SNAPSHOT_APPENDED])
+def test_killed_in_the_snapshot_of_a_switch(
+    items: Project, point: FaultPoint, tmp_path: Path
+) -> None:
+    fill(items)
+    with_new_column(items)
+    load(items)
+    kill_at(items, point, tmp_path / "reached")
+    change_items(items.source)
+    load(items)
+    load(items)
+    assert len(events(items, Event.SNAPSHOT_OPEN)) == 2
+    assert len(events(items, Event.RESNAPSHOT)) == 1
+    items.assert_identical(TABLE, (*COLUMNS, "d"))
+    items.assert_each_change_once(TABLE)
