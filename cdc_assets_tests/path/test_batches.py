@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,7 @@ from cdc_assets.errors import SourceQueryError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest import batch as batch_module
 from cdc_assets.ingest import recording
-from cdc_assets.ingest.columns import columns_to_load
-from cdc_assets.ingest.parts import Piece, counted_parts, split
+from cdc_assets.ingest.parts import Part, Piece, counted_parts, split
 from cdc_assets.ingest.poll import poll_database
 from cdc_assets.ingest.sync import sync
 from cdc_assets.lsn import Lsn
@@ -22,6 +22,8 @@ from cdc_assets.planning.instances import readers
 from cdc_assets.planning.records import FactsRow
 from cdc_assets.sqlserver import change_queries as queries
 from cdc_assets.sqlserver.catalog import capture_instances
+from cdc_assets.sqlserver.change_queries import ChangeTable
+from cdc_assets.sqlserver.queries import MAX_LSN
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items, load, run_sync
 from cdc_assets_tests.path.killing import kill_at
 from cdc_assets_tests.source import Project, Source
@@ -87,15 +89,28 @@ def pieces(project: Project, count: int, rows_min: int = 1, first: str = "") -> 
         return split(connection, database, part)
 
 
+def pieces_of(project: Project, name: str, has_command_id: bool, count: int) -> list[Piece]:
+    """How everything in another change table would be split."""
+    project.extra = {"num_partitions": count, "rows_per_range_min": 1}
+    database = project.database()
+    with database.connections.lend() as connection:
+        instance = capture_instances(connection)[TABLE]
+        newest = Lsn.parse(connection.rows(MAX_LSN)[0]["max_lsn"])
+        counted = connection.rows(
+            queries.count_changes(name), queries.closed_range(instance.start_lsn, newest)
+        )
+        table = ChangeTable(name, has_command_id)
+        return split(
+            connection, database, Part(instance, table, instance.start_lsn, newest, counted)
+        )
+
+
 def read(project: Project, piece: Piece) -> list[tuple[Any, ...]]:
     """The rows of one piece, as a reader gets them."""
-    database, table = project.database(), piece.part.table
-    with database.connections.lend() as connection:
-        captured = columns_to_load(
-            database, database.table(TABLE), connection, piece.part.instance, None
-        )
-        text = queries.read_changes(table, captured.selected, piece.span.seeks)
-        rows = connection.rows(text, queries.parameters(piece.span.seeks))
+    seeks, columns = piece.span.seeks, [(name, name) for name in ("id", "name")]
+    with project.database().connections.lend() as connection:
+        text = queries.read_changes(piece.part.table, columns, seeks)
+        rows = connection.rows(text, queries.parameters(seeks))
     return [tuple(row[name] for name in (*PLACE, "id", "name")) for row in rows]
 
 
@@ -111,6 +126,15 @@ def test_every_change_is_in_one_piece_and_in_order(many: Project) -> None:
         assert len(found) == count
         assert max(map(len, parts)) < 2 * len(expected) / count
         assert all(before[2] == after[2] for part in parts for before, after in images(part))
+    old, parts = with_nulls(many), []
+    for has_command_id in (True, False):
+        parts = [read(many, piece) for piece in pieces_of(many, "old", has_command_id, 8)]
+        assert len(parts) == 8
+        read_rows = [row for part in parts for row in part]
+        assert Counter(map(str, read_rows)) == Counter(
+            str(row if has_command_id else (row[0], None, *row[2:])) for row in old
+        )
+        assert not has_command_id or read_rows == old
     # Five rows of the last three commits, two of them with the two images of an update.
     commits = sorted({row[0] for row in expected})
     last = pieces(many, 8, first=commits[-3])
@@ -120,6 +144,21 @@ def test_every_change_is_in_one_piece_and_in_order(many: Project) -> None:
     (whole,) = pieces(many, 8, rows_min=50_000)
     assert len(whole.span.seeks) == 1
     assert len(pieces(many, 8, rows_min=600)) == 2
+
+
+def with_nulls(project: Project) -> list[tuple[Any, ...]]:
+    """A change table with rows from before command ids came: whole commits, and parts of some."""
+    source = project.source
+    source.execute(
+        "CREATE TABLE cdc.old_CT ([__$start_lsn] binary(10) NOT NULL, [__$command_id] int NULL,"
+        " [__$seqval] binary(10) NOT NULL, [__$operation] int NOT NULL, id int, name nvarchar(40))",
+        "INSERT INTO cdc.old_CT SELECT [__$start_lsn], CASE WHEN id > 30 AND id % 3 > 0"
+        " THEN [__$command_id] END, [__$seqval], [__$operation], id, name FROM cdc.dbo_items_CT",
+        f"GRANT SELECT ON cdc.old_CT TO [{source.server.reader_login}]",
+    )
+    found = source.rows(CHANGES.replace("dbo_items", "old"))
+    assert {row[1] is None for row in found} == {True, False}
+    return found
 
 
 def images(rows: list[tuple[Any, ...]]) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
