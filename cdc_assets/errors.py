@@ -10,6 +10,7 @@ import re
 from typing import ClassVar
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_PY4J = "An error occurred while calling "
 
 
 class CdcError(Exception):
@@ -51,11 +52,20 @@ def expected(error: Exception) -> CdcError:
     """An error as one of ours: itself, or its class and first line as an `UnexpectedError`."""
     if isinstance(error, CdcError):
         return error
-    lines = _ANSI.sub("", str(error)).strip().splitlines()
-    first = f": {lines[0].rstrip('.')}" if lines else ""
+    told = first_line(str(error))
     return UnexpectedError(
-        f"{type(error).__name__}{first}", hint="The log has the traceback; please report it."
+        f"{type(error).__name__}{': ' if told else ''}{told}",
+        hint="The log has the traceback; please report it.",
     )
+
+
+def first_line(text: str) -> str:
+    """The first line of what a library says that says something, without colours and full stop.
+
+    Py4J's own first line names the call alone.
+    """
+    lines = (line.strip(" .:\t") for line in _ANSI.sub("", text).splitlines())
+    return next((line for line in lines if line and not line.startswith(_PY4J)), "")
 
 
 class SettingsError(CdcError):
@@ -202,6 +212,18 @@ class TableReplacedError(CdcError):
     """A Delta table is missing, or another one stands in its place."""
 
     code = "table_replaced"
+
+
+class LakeUnavailableError(CdcError):
+    """The lake cannot be reached, read or written: its place, its space or its credentials."""
+
+    code = "lake_unavailable"
+
+
+class LakeDamagedError(CdcError):
+    """A Delta table cannot be read: its log, a checkpoint or a file is damaged or missing."""
+
+    code = "lake_damaged"
 
 
 class CommitConflictError(CdcError):

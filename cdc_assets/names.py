@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from cdc_assets.lsn import Lsn
@@ -22,6 +23,12 @@ def folded(name: str) -> str:
 def _folded(letter: str) -> str:
     upper = letter.upper() if len(letter.upper()) == 1 else letter
     return upper.lower() if len(upper.lower()) == 1 else upper
+
+
+def kind_of(uri: str) -> str:
+    """What a table is by its place: bronze, silver, facts, control, or nothing of these."""
+    found = re.search(r"/(?:(bronze|silver)/[^/]+|_cdc/(facts|control))/?$", uri)
+    return (found.group(1) or found.group(2)) if found else ""
 
 
 @dataclass(frozen=True, slots=True)

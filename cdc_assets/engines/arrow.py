@@ -17,11 +17,11 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from cdc_assets.contract import Column
+from cdc_assets.lake.failures import is_conflict, lake_failures
 from cdc_assets.lake.tables import (
     APPEND_ATTEMPTS_MAX,
     StorageOptions,
     columns_of,
-    is_conflict,
     query,
     retry_conflicts,
 )
@@ -46,9 +46,10 @@ class ArrowEngine:
 
     def append(self, plan: AppendPlan) -> AppendResult:
         """Read the plan's ranges, several at a time, and stream them into one commit."""
-        return retry_conflicts(
-            lambda: self._append_once(plan), where=plan.table, attempts_max=APPEND_ATTEMPTS_MAX
-        )
+        with lake_failures(plan.uri):
+            return retry_conflicts(
+                lambda: self._append_once(plan), where=plan.table, attempts_max=APPEND_ATTEMPTS_MAX
+            )
 
     def _append_once(self, plan: AppendPlan) -> AppendResult:
         table = DeltaTable(plan.uri, storage_options=self._options)
@@ -63,6 +64,10 @@ class ArrowEngine:
 
     def apply(self, plan: ApplyPlan) -> ApplyResult:
         """Rank with DataFusion, MERGE with delta-rs."""
+        with lake_failures(plan.silver_uri):
+            return self._apply(plan)
+
+    def _apply(self, plan: ApplyPlan) -> ApplyResult:
         silver = DeltaTable(plan.silver_uri, storage_options=self._options)
         if (silver.transaction_version(plan.tag.app_id) or 0) != plan.tag.version - 1:
             return ApplyResult(overtaken=True)

@@ -14,6 +14,7 @@ from cdc_assets.errors import (
     DataLossError,
     SnapshotWaitsError,
     TableReplacedError,
+    UnexpectedError,
     expected,
 )
 from cdc_assets.ingest.changes import existing_bronze, read_changes
@@ -28,6 +29,7 @@ from cdc_assets.ingest.snapshot import (
     take_snapshot,
 )
 from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.lake.failures import lake_error
 from cdc_assets.lake.tables import table_id
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress
@@ -116,9 +118,9 @@ def settled(
 
 
 def _ours(known: Known, error: Exception) -> CdcError:
-    if not isinstance(error, CdcError):
+    ours = lake_error(error, known.name.bronze_uri) or expected(error)
+    if isinstance(ours, UnexpectedError):
         _log.exception("%s failed", known.name)
-    ours = expected(error)
     ours.where = str(known.name)
     return ours
 

@@ -39,7 +39,9 @@ def reset(database: Database, key: str) -> FactsRow:
     )
     version = (facts.version_of(table.reset_app) or 0) + 1
     if not facts.append([FactsEntry((row,), table.reset_app, version)]):
-        raise CommitConflictError("another reset came first", where=str(table))
+        raise CommitConflictError(
+            "another reset came first", where=str(table), hint="Run it again if one is not enough."
+        )
     faults.reach(FaultPoint.RESET_RECORDED)
     clear(database, [table])
     return row

@@ -10,6 +10,7 @@ from deltalake import CommitProperties, DeltaTable
 
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import CONTROL
+from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lake.opening import ensure_table, open_table
 from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
 from cdc_assets.planning.records import ControlRow
@@ -38,7 +39,8 @@ class Control:
         A lost conflict starts over from a fresh read, so a row another writer moved is never
         moved back. Gives the rows written.
         """
-        return retry_conflicts(lambda: self._merge_once(update), where=self._uri)
+        with lake_failures(self._uri):
+            return retry_conflicts(lambda: self._merge_once(update), where=self._uri)
 
     def _merge_once(self, update: Update) -> dict[str, ControlRow]:
         table = open_table(self._uri, CONTROL, self._options)

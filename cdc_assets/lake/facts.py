@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_assets.contract import FACTS
+from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lake.opening import ensure_table, open_table
 from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
 from cdc_assets.planning.records import FactsRow
@@ -48,7 +49,8 @@ class Facts:
         """
         if not entries:
             return ()
-        return retry_conflicts(lambda: self._append_once(entries), where=self._uri)
+        with lake_failures(self._uri):
+            return retry_conflicts(lambda: self._append_once(entries), where=self._uri)
 
     def _append_once(self, entries: Sequence[FactsEntry]) -> tuple[FactsEntry, ...]:
         table = ensure_table(self._uri, FACTS, self._options)

@@ -8,6 +8,7 @@ from deltalake import CommitProperties, DeltaTable, TableFeatures, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_assets.contract import SCHEMA_VERSION_PROPERTY, Column, TableContract
+from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lake.migrating import AlterBySpark, check_known, migrated
 from cdc_assets.lake.tables import (
     MAPPING_MODE,
@@ -30,15 +31,16 @@ def open_table(
     """The table at `uri`, brought to the contract's version, or None.
 
     Raises `TableNewerError` for one that a later release has written, `TableReplacedError` for
-    one of another kind, both before any write, and as `migrated` does.
+    one of another kind, both before any write, and as `lake_failures` and `migrated` do.
     """
-    try:
-        table = DeltaTable(uri, storage_options=dict(options))
-    except TableNotFoundError:
-        return None
-    check_known(table, contract, where=uri)
-    table = _with_mapping_feature(table, uri, options)
-    return migrated(table, uri, contract, options, by_spark)
+    with lake_failures(uri):
+        try:
+            table = DeltaTable(uri, storage_options=dict(options))
+        except TableNotFoundError:
+            return None
+        check_known(table, contract, where=uri)
+        table = _with_mapping_feature(table, uri, options)
+        return migrated(table, uri, contract, options, by_spark)
 
 
 def ensure_table(
@@ -73,26 +75,28 @@ def create_table(
     configuration = {SCHEMA_VERSION_PROPERTY: str(contract.version)}
     if any(is_refused(column.name) for column in columns):
         configuration[MAPPING_MODE] = "name"
-    try:
-        DeltaTable.create(
-            uri,
-            delta_schema(columns),
-            mode=mode,
-            description=contract.comment,
-            configuration=configuration,
-            storage_options=dict(options),
-            raise_if_key_not_exists=False,
-            # Retried, a lost creation becomes a second commit that gives the table another id.
-            commit_properties=CommitProperties(
-                max_commit_retries=0, app_transactions=[transaction] if transaction else None
-            ),
-        )
-    except DeltaError:
-        winner = open_table(uri, contract, options)
-        if winner is None:
-            raise
-        return winner
-    return _with_mapping_feature(DeltaTable(uri, storage_options=dict(options)), uri, options)
+    with lake_failures(uri):
+        try:
+            DeltaTable.create(
+                uri,
+                delta_schema(columns),
+                mode=mode,
+                description=contract.comment,
+                configuration=configuration,
+                storage_options=dict(options),
+                raise_if_key_not_exists=False,
+                # Retried, a lost creation is a second commit that gives the table another id.
+                commit_properties=CommitProperties(
+                    max_commit_retries=0, app_transactions=[transaction] if transaction else None
+                ),
+            )
+        except DeltaError:
+            winner = open_table(uri, contract, options)
+            if winner is None:
+                raise
+            return winner
+        table = DeltaTable(uri, storage_options=dict(options))
+        return _with_mapping_feature(table, uri, options)
 
 
 def _with_mapping_feature(table: DeltaTable, uri: str, options: StorageOptions) -> DeltaTable:

@@ -9,11 +9,12 @@ from typing import TypeVar
 
 import pyarrow as pa
 from deltalake import DeltaTable, Field, QueryBuilder, Schema
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 
 from cdc_assets.contract import Column
 from cdc_assets.errors import CommitConflictError, TableFeatureError
+from cdc_assets.lake.failures import is_conflict, lake_failures
 from cdc_assets.lake.features import beyond_reading, beyond_writing
 from cdc_assets.planning.columns import check_unmapped
 
@@ -97,18 +98,20 @@ def table_id(table: DeltaTable) -> str:
 def query(sql: str, **tables: DeltaTable) -> pa.Table:
     """Run a SELECT over Delta tables, by the names given; deletion vectors are honoured.
 
-    Raises `TableFeatureError` for a table that only Spark can read.
+    Raises `TableFeatureError` for a table that only Spark can read, and the errors of
+    `lake_failures`, for the first of the tables.
     """
-    builder = QueryBuilder()
-    for name, table in tables.items():
-        if beyond := beyond_reading(table):
-            raise TableFeatureError(
-                f"delta-rs cannot {beyond}", where=table.table_uri, hint="Read it with Spark."
-            )
-        builder = builder.register(name, table)
-    # By pyarrow's reader: delta-rs's own waits for its workers without letting go of the GIL, which
-    # a worker needs for the next rows of a stream of ours. Then nothing in the process moves again.
-    return plain(pa.RecordBatchReader.from_stream(builder.execute(sql)).read_all())
+    with lake_failures(next((table.table_uri for table in tables.values()), "")):
+        builder = QueryBuilder()
+        for name, table in tables.items():
+            if beyond := beyond_reading(table):
+                raise TableFeatureError(
+                    f"delta-rs cannot {beyond}", where=table.table_uri, hint="Read it with Spark."
+                )
+            builder = builder.register(name, table)
+        # By pyarrow's reader: delta-rs's own waits for its workers without letting go of the GIL,
+        # which a worker needs for the next rows of a stream of ours. Then nothing moves again.
+        return plain(pa.RecordBatchReader.from_stream(builder.execute(sql)).read_all())
 
 
 def plain(table: pa.Table) -> pa.Table:
@@ -119,18 +122,6 @@ def plain(table: pa.Table) -> pa.Table:
     kinds = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
     fields = [pa.field(f.name, kinds.get(f.type, f.type), f.nullable) for f in table.schema]
     return table.cast(pa.schema(fields))
-
-
-def is_conflict(error: Exception) -> bool:
-    """Whether a commit failed because another writer was first, and not for what it is.
-
-    delta-rs reports a conflict that it finds while merging under its base class, and an
-    unsupported feature or an append-only table under the class of conflicts.
-    """
-    text = str(error).lower()
-    if isinstance(error, CommitFailedError):
-        return not any(word in text for word in ("unsupported", "not supported", "append-only"))
-    return isinstance(error, DeltaError) and "conflict" in text
 
 
 def retry_conflicts(

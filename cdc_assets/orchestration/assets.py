@@ -126,7 +126,11 @@ def _apply(
     tables: list[str],
     failures: dict[str, CdcError],
 ) -> Events:
-    outcomes = cdc.apply(translator.database.key, tables)
+    try:
+        outcomes = cdc.apply(translator.database.key, tables)
+    except CdcError as error:
+        failures.update(dict.fromkeys(tables, error))
+        return
     for table, outcome in outcomes.items():
         if outcome.error is not None:
             context.log.error(str(outcome.error))

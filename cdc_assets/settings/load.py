@@ -20,6 +20,7 @@ SETTINGS_FILE = "tables.yaml"
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _FILE_PREFIX = "file:"
+_QUOTED = re.compile(r"'[^']{2,}'|\"[^\"]{2,}\"")
 
 Path_ = tuple[str, ...]
 
@@ -64,9 +65,12 @@ def load_settings(path: Path | None = None) -> Settings:
 def _broken_yaml(file: Path, error: yaml.YAMLError) -> SettingsError:
     mark = getattr(error, "problem_mark", None)
     line = f":{mark.line + 1}" if mark else ""
-    problem = getattr(error, "problem", None) or "it is not YAML"
+    # A tag, an anchor or an alias that it quotes may be a secret that nobody put in quotes.
+    problem = _QUOTED.sub("'…'", getattr(error, "problem", None) or "it is not YAML")
     return SettingsError(
-        f"{problem}", where=f"{file.name}{line}", hint="Indent with spaces, two for each level."
+        problem,
+        where=f"{file.name}{line}",
+        hint="Indent with spaces, two for each level; quote a value that begins with a sign.",
     )
 
 
@@ -169,16 +173,28 @@ def _absolute(settings: Settings, folder: Path) -> Settings:
 def connection_text(database: DatabaseSettings, *, where: str) -> str:
     """The connection string itself, read from its file where the settings name one.
 
-    Raises `SettingsError` when the file is not there.
+    Raises `SettingsError` when the file cannot be read or holds none; never with what it holds.
     """
     if not database.connection.startswith(_FILE_PREFIX):
         return database.connection
     file = Path(database.connection.removeprefix(_FILE_PREFIX))
     try:
-        return file.read_text(encoding="utf-8").strip()
+        text = file.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise SettingsError(
             f"cannot read the connection string from {file}: {error.strerror}",
             where=where,
             hint="Start the sandbox with `cdc-assets sandbox`, or set `connection` in tables.yaml.",
         ) from None
+    except UnicodeDecodeError:
+        # Its own text would show a part of what it could not read.
+        raise SettingsError(
+            f"{file} is not UTF-8 text", where=where, hint="Save the connection string as UTF-8."
+        ) from None
+    if not text:
+        raise SettingsError(
+            f"{file} is empty",
+            where=where,
+            hint="Write the connection string into it.",
+        )
+    return text

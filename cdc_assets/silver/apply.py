@@ -22,9 +22,10 @@ from deltalake import DeltaTable
 from cdc_assets import faults
 from cdc_assets.contract import Column, captured_of_bronze, silver_columns
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import CdcError, SilverKeyError, expected
+from cdc_assets.errors import CdcError, SilverKeyError, UnexpectedError, expected
 from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.bronze import head_above, newest_whole_snapshot, rows_above
+from cdc_assets.lake.failures import lake_error
 from cdc_assets.lake.features import beyond_reading, unreadable
 from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, table_id
 from cdc_assets.lsn import Lsn
@@ -127,9 +128,9 @@ def _guarded(table: TableName, call: Callable[[], T]) -> T | ApplyOutcome:
     try:
         return call()
     except Exception as error:  # noqa: BLE001 - said above
-        if not isinstance(error, CdcError):
+        ours = lake_error(error, table.silver_uri) or expected(error)
+        if isinstance(ours, UnexpectedError):
             _log.exception("%s failed", table)
-        ours = expected(error)
         ours.where = str(table)
         return ApplyOutcome(table.key, bronze_found=True, error=ours)
 

@@ -57,6 +57,7 @@ _BUSY_NATIVE = frozenset(
     | {40143, 40197, 40501, 40540, 40613, 42108, 42109, 49918, 49919, 49920}
 )
 _DENIED_NATIVE = frozenset({229, 230, 262, 297, 300, 916, 22904})
+_REPORT = "It is the driver's own error; if it stays, please report it."
 _ODBC_ERROR = re.compile(r"State: (\w+), Native error: (-?\d+), Message: (.*)", re.DOTALL)
 _MISSPELT = re.compile(r"Invalid value specified for connection string|Neither DSN nor SERVER")
 """What the driver says before it has tried to connect, with the state of a failed connection."""
@@ -269,14 +270,18 @@ def translate(error: arrow_odbc.Error, source: SourceConnection) -> Exception:
     if found is None:
         if "too large" in raw.lower() or "truncat" in raw.lower():
             return ValueTooLargeError(raw)
-        return SourceQueryError(_one_line(raw), where=source.name)
+        return SourceQueryError(_one_line(raw), where=source.name, hint=_REPORT)
     state, native, message = found.group(1), int(found.group(2)), _one_line(found.group(3))
     if _MISSPELT.match(message):
         return SettingsError(
             message, where=source.name, hint="Correct the connection string of this database."
         )
     ours = _unavailable(state, native, message, source) or _refused(state, native, message, source)
-    return ours or SourceQueryError(f"{message} (Msg {native})", where=source.name)
+    return ours or SourceQueryError(
+        f"{message} (Msg {native})",
+        where=source.name,
+        hint="It is the server's own error: its number says more.",
+    )
 
 
 def _unavailable(
@@ -336,6 +341,9 @@ def _refused(state: str, native: int, message: str, source: SourceConnection) ->
             " each table.",
         )
     return None
+
+
+_REPORT = "It is the driver's own error; if it stays, please report it."
 
 
 def _open(source: SourceConnection) -> arrow_odbc.Connection:

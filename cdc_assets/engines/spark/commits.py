@@ -8,6 +8,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from cdc_assets.contract import Column
+from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lake.tables import StorageOptions
 from cdc_assets.planning.plans import CommitTag
 
@@ -43,7 +44,8 @@ class Commit:
 
 def table_state(uri: str, options: StorageOptions, app_id: str) -> TableState:
     """A table's newest state, with its transaction of `app_id`."""
-    table = DeltaTable(uri, storage_options=dict(options))
+    with lake_failures(uri):
+        table = DeltaTable(uri, storage_options=dict(options))
     return TableState(
         version=table.version(),
         transaction=table.transaction_version(app_id),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_assets.contract import Column
@@ -29,7 +29,8 @@ from cdc_assets.engines.spark.sources import (
     load,
 )
 from cdc_assets.engines.spark.storage import location
-from cdc_assets.errors import CommitConflictError
+from cdc_assets.errors import CommitConflictError, UnexpectedError, expected
+from cdc_assets.lake.failures import lake_error
 from cdc_assets.lake.tables import APPEND_ATTEMPTS_MAX, StorageOptions
 from cdc_assets.planning.merging import key_bounds
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
@@ -88,7 +89,7 @@ class SparkEngine:
             return ApplyResult(overtaken=True)
         session = new_session(self._config)
         try:
-            with _failures_typed():
+            with _failures_typed(plan.silver_uri):
                 self._merge(session, plan, before)
         except _ConflictError:
             return ApplyResult(overtaken=True)
@@ -113,7 +114,7 @@ class SparkEngine:
             counters = ReadCounters.of(session)
             reader = self.range_reader(plan.columns, large_value_bytes)
             rows = load(session, PlannedReads(plan.columns, plan.ranges, reader, counters))
-            with _failures_typed():
+            with _failures_typed(plan.uri):
                 _write(rows, plan)
             return counters
 
@@ -157,15 +158,18 @@ def alter_table(config: SessionConfig, uri: str, change: str) -> None:
     Raises `CommitConflictError`, which may be tried again, where another writer came first.
     """
     session = new_session(config)
+    overtaken = CommitConflictError(
+        "another opener altered it first", where=uri, hint="Run it again."
+    )
     try:
-        with _failures_typed():
+        with _failures_typed(uri):
             session.sql(f"ALTER TABLE {delta_path(location(uri))} {change}")
-    except (_ConflictError, AnalysisException) as error:
-        if isinstance(error, AnalysisException) and _COLUMN_EXISTS not in str(error):
+    except _ConflictError:
+        raise overtaken from None
+    except UnexpectedError as error:
+        if _COLUMN_EXISTS not in str(error.__cause__):
             raise
-        raise CommitConflictError(
-            "another opener altered it first", where=uri, hint="Run it again."
-        ) from None
+        raise overtaken from None
 
 
 def _write(rows: DataFrame, plan: AppendPlan) -> None:
@@ -213,8 +217,8 @@ class _ConflictError(Exception):
 
 
 @contextmanager
-def _failures_typed() -> Iterator[None]:
-    """Turn what Spark raises into our errors, where it is one of them or a lost conflict."""
+def _failures_typed(uri: str) -> Iterator[None]:
+    """Turn what Spark raises into our errors: a task's, the lake's at `uri`, a lost conflict."""
     try:
         yield
     except (PySparkException, Py4JError) as failure:
@@ -222,4 +226,4 @@ def _failures_typed() -> Iterator[None]:
             raise ours from None
         if is_conflict(failure):
             raise _ConflictError from None
-        raise
+        raise (lake_error(failure, uri) or expected(failure)) from failure
