@@ -64,6 +64,8 @@ PROVOKED_BY = {
     "source_busy": f"{HERE}::test_a_lock_that_stays",
     "source_query": f"{HERE}::test_an_error_of_the_servers_own",
     "source_unavailable": "cli/test_bad_input.py::test_source_down",
+    "table_feature": "engines/test_choice.py"
+    "::test_what_is_beyond_arrow_is_refused_where_arrow_is_all_there_may_be",
     "table_newer": "lake/test_migrations.py::test_a_newer_table_is_refused_before_any_write",
     "table_replaced": "path/test_recovery.py::test_missing_facts_are_told_before_anything_is_read",
     "unexpected": "path/test_recovery.py::test_an_unforeseen_failure_fails_its_table_alone",
