@@ -26,6 +26,14 @@ def disable(source: Source, name: str = OLD) -> None:
     source.execute(f"EXEC sys.sp_cdc_disable_table N'dbo', N'items', N'{name}'")
 
 
+def clean(source: Source, name: str) -> None:
+    """Let cleanup remove all that an instance of dbo.items holds up to now."""
+    source.execute(
+        "DECLARE @to binary(10); SET @to = sys.fn_cdc_get_max_lsn();"
+        f" EXEC sys.sp_cdc_cleanup_change_table N'{name}', @to"
+    )
+
+
 def commit(source: Source, *texts: str) -> None:
     """Run statements and wait until capture has them."""
     before = source.rows("SELECT CONVERT(varchar(22), sys.fn_cdc_get_max_lsn(), 1)")[0][0]

@@ -17,6 +17,7 @@ from cdc_assets_tests.path.changing import (
     OLD,
     TABLE,
     bronze_type,
+    clean,
     commit,
     disable,
     enable,
@@ -68,24 +69,33 @@ def test_a_column_dropped_is_null_from_then_on(items: Project) -> None:
     items.assert_identical(TABLE, COLUMNS[:-1])
 
 
-@ARROW
+CASTS = {
+    "narrower": "price decimal(10,2) NULL",
+    "integer": "price smallint NULL",
+    "longer_text": "name nvarchar(80) NOT NULL",
+    "nullable": "name nvarchar(40) NULL",
+    "date": "at date NULL",
+}
+
+
 @pytest.mark.parametrize(
-    "ddl",
+    ("engine_name", "column"),
     [
-        "ALTER TABLE dbo.items ALTER COLUMN price decimal(10,2) NULL",
-        "ALTER TABLE dbo.items ALTER COLUMN price smallint NULL",
-        "ALTER TABLE dbo.items ALTER COLUMN name nvarchar(80) NOT NULL",
-        "ALTER TABLE dbo.items ALTER COLUMN name nvarchar(40) NULL",
-        "ALTER TABLE dbo.items ALTER COLUMN at date NULL",
+        *(pytest.param("arrow", column, id=f"arrow-{name}") for name, column in CASTS.items()),
+        pytest.param("spark", CASTS["integer"], id="spark-integer", marks=pytest.mark.spark),
     ],
-    ids=["narrower", "integer", "longer_text", "nullable", "date"],
+    indirect=["engine_name"],
 )
-def test_a_type_that_bronze_holds_is_cast(items: Project, ddl: str) -> None:
+def test_a_type_that_bronze_holds_is_cast(items: Project, column: str) -> None:
     """B144 and the holding half of B143."""
     items.source.execute("UPDATE dbo.items SET price = id, at = '2026-01-01'")
     load(items)
     before = bronze_type(items, "price"), bronze_type(items, "at")
-    commit(items.source, ddl, "UPDATE dbo.items SET price = 7 WHERE id = 1")
+    commit(
+        items.source,
+        f"ALTER TABLE dbo.items ALTER COLUMN {column}",
+        "UPDATE dbo.items SET price = 7 WHERE id = 1",
+    )
     outcome, _ = load(items)
     assert (outcome.work, len(outcome.warnings)) == (Work.CHANGES, 1)
     assert (bronze_type(items, "price"), bronze_type(items, "at")) == before
@@ -269,7 +279,12 @@ def test_a_seen_instance_recreated_is_seen_again(items: Project) -> None:
 @pytest.mark.parametrize(
     ("engine_name", "point"),
     kill_cases(
-        [FaultPoint.INSTANCE_SEEN, FaultPoint.BRONZE_APPENDED, FaultPoint.FACTS_WRITTEN],
+        [
+            FaultPoint.INSTANCE_SEEN,
+            FaultPoint.BRONZE_APPENDED,
+            FaultPoint.FACTS_WRITTEN,
+            FaultPoint.SILVER_MERGED,
+        ],
         spark=[FaultPoint.INSTANCE_SEEN],
     ),
     indirect=["engine_name"],
@@ -277,16 +292,21 @@ def test_a_seen_instance_recreated_is_seen_again(items: Project) -> None:
 def test_killed_between_seen_and_switched(
     items: Project, point: FaultPoint, tmp_path: Path
 ) -> None:
-    """History 9, with cleanup before; the old instance goes as soon as its rows are in bronze."""
+    """History 9: cleanup before and after; the old one goes as soon as its rows are in bronze."""
     source = items.source
     load(items)
     change_items(source)
+    load(items)
+    clean(source, OLD)
+    change_items(source, base=300)
     source.execute("ALTER TABLE dbo.items ADD colour varchar(9) NULL")
     enable(source, NEW)
     commit(source, "UPDATE dbo.items SET colour = 'blue' WHERE id = 2")
     kill_at(items, point, tmp_path / "reached")
-    if point is not FaultPoint.INSTANCE_SEEN:
-        disable(source)
+    if point is FaultPoint.INSTANCE_SEEN:
+        load(items)
+    disable(source)
+    clean(source, NEW)
     commit(source, "UPDATE dbo.items SET colour = 'red' WHERE id = 1")
     load(items)
     load(items)
@@ -308,10 +328,7 @@ def test_cleanup_moves_the_start_that_was_recorded(items: Project) -> None:
     change_items(source)
     load(items)
     (seen,) = events(items, Event.CAPTURE_INSTANCE_SEEN)
-    source.execute(
-        "DECLARE @to binary(10); SET @to = sys.fn_cdc_get_max_lsn();"
-        f" EXEC sys.sp_cdc_cleanup_change_table N'{NEW}', @to"
-    )
+    clean(source, NEW)
     change_items(source, base=300)
     load(items)
     assert events(items, Event.CAPTURE_INSTANCE_SEEN) == [seen]
