@@ -149,7 +149,13 @@ def _measured(
 
 
 def _measure(row: FactsRow, outcome: TableOutcome) -> Measure | TableOutcome | None:
-    """Of a batch its own; of a snapshot or of silence the outcome's."""
+    """Of a batch its own; of a snapshot or of silence the outcome's.
+
+    An event that only tells something reached no end: with its batch's seconds they would count
+    twice.
+    """
+    if row.end_lsn is None:
+        return None
     if row.batch_id is not None:
         return outcome.measures.get(row.batch_id)
     return None if outcome.measures else outcome

@@ -1,12 +1,16 @@
 """Every column of the facts is filled where it has a meaning, and says what happened."""
 
 from dataclasses import fields
+from datetime import datetime
 
 import pytest
 
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import FACTS, Event
 from cdc_assets.ingest.losses import acknowledge
+from cdc_assets.ingest.resets import reset
+from cdc_assets.lake.tables import table_id
+from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import FactsRow
 from cdc_assets_tests.path.helpers import change_items, clean_up, run_sync, sync_unrecorded
 from cdc_assets_tests.source import Project
@@ -16,20 +20,28 @@ ARROW = pytest.mark.parametrize("engine_name", ["arrow"])
 
 BATCH, QUIET = "batch", "quiet"
 OPEN, BOOTSTRAP, RESNAPSHOT = Event.SNAPSHOT_OPEN, Event.BOOTSTRAP, Event.RESNAPSHOT
-RECOVERING, ACKNOWLEDGED = Event.RECOVERING, Event.GAP_ACKNOWLEDGED
+RECOVERING, SKIPPED = Event.RECOVERING, Event.DATA_SKIPPED
+ACKNOWLEDGED, RESET = Event.GAP_ACKNOWLEDGED, Event.RESET
+SCHEMA, SEEN, SWITCHED = (
+    Event.SCHEMA_CHANGE,
+    Event.CAPTURE_INSTANCE_SEEN,
+    Event.CAPTURE_INSTANCE_SWITCHED,
+)
 SNAPSHOTS = {BOOTSTRAP, RESNAPSHOT}
 READ = {BATCH, *SNAPSHOTS}
 SYNCED = {QUIET, *READ}
-RANGES = {*READ, OPEN, RECOVERING}
-EVENTS = {OPEN, *SNAPSHOTS, RECOVERING, ACKNOWLEDGED}
-LOSSES = {RECOVERING, RESNAPSHOT, ACKNOWLEDGED, "open for a loss"}
+TOLD = {SCHEMA, SWITCHED}
+"""Events that travel with a batch, and know what its sync measured of the source."""
+RANGES = {*READ, OPEN, RECOVERING, SKIPPED, SCHEMA}
+EVENTS = set(Event)
+LOSSES = {RECOVERING, SKIPPED, RESNAPSHOT, ACKNOWLEDGED, "open for a loss"}
 FILLED = {
-    "app_id": SYNCED,
-    "batch_id": {BATCH},
+    "app_id": {*SYNCED, SCHEMA},
+    "batch_id": {BATCH, SCHEMA},
     "target": {*SYNCED, *EVENTS},
-    "rows": {*SYNCED, OPEN, RECOVERING},
-    "min_lsn": RANGES,
-    "max_lsn": {*RANGES, ACKNOWLEDGED},
+    "rows": {*SYNCED, OPEN, RECOVERING, SKIPPED, SEEN, *TOLD},
+    "min_lsn": {*RANGES, SEEN, SWITCHED},
+    "max_lsn": {*RANGES, SEEN, SWITCHED, ACKNOWLEDGED},
     "min_commit_ts": RANGES,
     "max_commit_ts": RANGES,
     "deletes": SYNCED,
@@ -40,17 +52,17 @@ FILLED = {
     "written_at": {*SYNCED, *EVENTS},
     "end_lsn": SYNCED,
     "end_commit_ts": SYNCED,
-    "source_rtt_ms": {*SYNCED, OPEN},
+    "source_rtt_ms": {*SYNCED, *TOLD, OPEN},
     "read_seconds": SYNCED,
     "read_mb": SYNCED,
     "network_wait_ms": READ,
-    "retention_watermark_ts": SYNCED,
+    "retention_watermark_ts": {*SYNCED, *TOLD},
     "retention_headroom_hours": SYNCED,
-    "source_max_commit_ts": {*SYNCED, OPEN},
-    "capture_lag_seconds": {*SYNCED, OPEN},
+    "source_max_commit_ts": {*SYNCED, *TOLD, OPEN},
+    "capture_lag_seconds": {*SYNCED, *TOLD, OPEN},
     "ingestion_lag_seconds": SYNCED,
     "event": EVENTS,
-    "detail": {OPEN, *SNAPSHOTS},
+    "detail": {OPEN, *SNAPSHOTS, SKIPPED, RESET, SCHEMA, SEEN, SWITCHED},
     "lost_from_ts": LOSSES,
     "lost_to_ts": LOSSES,
     "engine": {*READ, OPEN},
@@ -86,12 +98,8 @@ def a_whole_life(items: Project) -> None:
     run_sync(items)
     change_items(items.source)
     run_sync(items)
-    change_items(items.source, base=500)
-    newest = items.source.captured()
-    clean_up(items.source)
-    items.source.execute("UPDATE dbo.items SET name = N'kept' WHERE id = 1")
-    items.source.captured(minimum=newest)
-    items.extra = {"defaults": {"engine": items.engine, "on_data_loss": "resnapshot"}}
+    lose(items)
+    policy(items, "resnapshot")
     run_sync(items)
     acknowledge(items.database(), TABLE)
 
@@ -106,7 +114,7 @@ def test_every_column_is_filled_where_it_has_a_meaning(
     run_sync(items)
     run_sync(items)
     found = rows(items)
-    assert {kind(row) for row in found} == {*SYNCED, *EVENTS}
+    assert {kind(row) for row in found} == {*SYNCED, OPEN, RECOVERING, ACKNOWLEDGED}
     for row in found:
         assert (kind(row), filled(row)) == (kind(row), expected(row))
         if kind(row) in SYNCED:
@@ -131,6 +139,93 @@ def _assert_true(row: FactsRow) -> None:
         assert row.read_seconds > 0
         assert row.read_mb is not None
         assert row.read_mb > 0
+
+
+def lose(items: Project) -> str:
+    """Changes that cleanup removes unread; gives max_lsn after them."""
+    change_items(items.source, base=500)
+    newest = items.source.captured()
+    clean_up(items.source)
+    items.source.execute("UPDATE dbo.items SET name = N'kept' WHERE id = 1")
+    return items.source.captured(minimum=newest)
+
+
+def policy(items: Project, name: str) -> None:
+    items.extra = {"defaults": {"engine": items.engine, "on_data_loss": name}}
+
+
+def position(items: Project) -> Offset:
+    end = items.database().lake.control.read()[f"bronze/{TABLE}"].end
+    assert end is not None
+    return end
+
+
+def newest(items: Project, event: Event) -> FactsRow:
+    return [row for row in items.database().lake.facts.events() if row.event == event][-1]
+
+
+def commit_ts(items: Project, lsn: str | None) -> datetime:
+    """What the source says of a commit; its clock is UTC here."""
+    (found,) = items.source.rows(
+        "SELECT CAST(tran_end_time AS datetime2(3)) FROM cdc.lsn_time_mapping"
+        f" WHERE start_lsn = CONVERT(binary(10), '{lsn}', 1)"
+    )
+    return found[0]
+
+
+@ARROW
+@pytest.mark.sandbox
+def test_every_event_says_what_happened(items: Project) -> None:
+    change_items(items.source)
+    run_sync(items)
+    opened, done = newest(items, OPEN), newest(items, BOOTSTRAP)
+    assert opened.min_lsn == opened.max_lsn == done.max_lsn == done.end_lsn
+    assert opened.max_commit_ts == done.end_commit_ts == commit_ts(items, opened.max_lsn)
+    assert done.rows == len(items.bronze(TABLE))
+    assert datetime.fromisoformat(done.payload["high_mark"]) >= commit_ts(items, opened.max_lsn)
+
+    before = position(items)
+    lose(items)
+    policy(items, "skip")
+    run_sync(items)
+    skipped = newest(items, SKIPPED)
+    (first, *_) = [row for row in items.bronze(TABLE) if row["_operation"]]
+    assert (skipped.min_lsn, skipped.min_commit_ts) == (str(before.lsn), before.commit_ts)
+    assert (skipped.lost_from_ts, skipped.lost_to_ts) == (before.commit_ts, skipped.max_commit_ts)
+    assert skipped.max_lsn is not None
+    assert str(before.lsn) < skipped.max_lsn < first["_start_lsn"]
+    acknowledged = acknowledge(items.database(), TABLE)
+    assert (acknowledged.lost_from_ts, acknowledged.lost_to_ts, acknowledged.max_lsn) == (
+        skipped.lost_from_ts,
+        skipped.lost_to_ts,
+        skipped.max_lsn,
+    )
+
+    items.source.execute("ALTER TABLE dbo.items ADD colour varchar(9) NULL")
+    items.source.enable("items", instance="items_v2")
+    change_items(items.source, base=700)
+    run_sync(items)
+    seen, switched, told = (newest(items, event) for event in (SEEN, SWITCHED, SCHEMA))
+    assert seen.payload["identity"] == switched.payload["identity"]
+    assert seen.min_lsn == seen.max_lsn == switched.max_lsn == seen.payload["start_lsn"]
+    assert (switched.payload["name"], switched.payload["before"]) == ("items_v2", TABLE)
+    assert "colour" in (told.detail or "")
+    batch = items.database().lake.facts.batches(f"bronze/{TABLE}")[-1]
+    assert (told.app_id, told.batch_id) == (batch.app_id, batch.batch_id)
+
+    change_items(items.source, base=900)
+    given_up = items.database().lake.bronze(items.database().table(TABLE))
+    assert given_up is not None
+    reset(items.database(), TABLE)
+    assert newest(items, RESET).payload == {"bronze": table_id(given_up), "silver": None}
+    run_sync(items)
+    assert newest(items, BOOTSTRAP).rows == len(items.bronze(TABLE))
+    found = rows(items)
+    assert {row.event for row in found} == {None, *Event} - {RESNAPSHOT, RECOVERING}
+    for row in found:
+        assert (kind(row), filled(row)) == (kind(row), expected(row))
+        if kind(row) in SYNCED:
+            _assert_true(row)
 
 
 @ARROW

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.contract import Operation
+from cdc_assets.ingest.outcome import Work
 from cdc_assets.sandbox.handle import Sandbox
 from cdc_assets_tests.path.helpers import run_sync
 from cdc_assets_tests.source import Project, Server, Source
@@ -116,3 +117,43 @@ def test_a_clock_set_back_moves_no_commit_time_back(clocked: Clocked) -> None:
     control = project.database().lake.control.read()[f"bronze/{TABLE}"]
     assert control.end_commit_ts is not None
     assert control.end_commit_ts >= rows[-1]["_commit_ts"]
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])
+@pytest.mark.parametrize("change", [FALL_BACK, SPRING_FORWARD], ids=["fall back", "spring forward"])
+@pytest.mark.parametrize("kept_from", [10, 70], ids=["next to it", "an hour later"])
+def test_a_gap_across_a_change_of_the_clock_is_skipped(
+    clocked: Clocked, change: datetime, kept_from: int
+) -> None:
+    """The gap's ends are in UTC, and what comes after it has its own times.
+
+    Where the first commit that is left is in the repeated hour, nothing tells which pass it is:
+    the first stands, an hour early, which never gives a verdict too soon.
+    """
+    project = clocked.project(change - timedelta(hours=2))
+    clocked.write(project, change - timedelta(minutes=70))
+    run_sync(project)
+    for minutes in (-50, -5, 5):
+        clocked.write(project, change + timedelta(minutes=minutes))
+    clocked.write(project, change + timedelta(minutes=kept_from))
+    project.source.execute(
+        "DECLARE @to binary(10); SET @to = sys.fn_cdc_get_max_lsn();"
+        f" EXEC sys.sp_cdc_cleanup_change_table N'{TABLE}', @to"
+    )
+    for minutes in (90, 130):
+        clocked.write(project, change + timedelta(minutes=minutes))
+    project.extra = {"defaults": {"engine": project.engine, "on_data_loss": "skip"}}
+    outcome = run_sync(project).outcomes[TABLE]
+    assert (outcome.work, outcome.rows) == (Work.SKIPPED, 3)
+    assert outcome.gap is not None
+    early = timedelta(hours=1) if (change, kept_from) == (FALL_BACK, 10) else timedelta(0)
+    assert abs(outcome.gap.start - clocked.written[1]) < TOLERANCE
+    assert abs(outcome.gap.end - (clocked.written[5] - early)) < TOLERANCE
+    rows = [r for r in project.bronze(TABLE) if r["_operation"] == Operation.INSERT]
+    assert [row["id"] for row in rows] == [1, 5, 6, 7]
+    for row, by in zip(rows, (timedelta(0), early, timedelta(0), timedelta(0)), strict=True):
+        assert abs(row["_commit_ts"] - (clocked.written[row["id"]] - by)) < TOLERANCE, row
+    assert all(a["_commit_ts"] <= b["_commit_ts"] for a, b in pairwise(rows))
+    control = project.database().lake.control.read()[f"bronze/{TABLE}"]
+    assert control.end_commit_ts is not None
+    assert abs(control.end_commit_ts - clocked.written[7]) < TOLERANCE
