@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_assets.contract import FACTS
@@ -16,6 +18,12 @@ from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
 from cdc_assets.planning.records import FactsRow
 
 _NAMES = tuple(f.name for f in fields(FactsRow))
+
+_NEWEST = "max.written_at"
+"""What a file's statistics say of its newest row."""
+
+_STATISTICS_STEP = timedelta(milliseconds=1)
+"""Statistics leave out what is smaller."""
 
 _SINCE_RESET = (
     "facts LEFT JOIN (SELECT target AS reset_target, max(written_at) AS reset_at FROM facts"
@@ -60,7 +68,7 @@ class Facts:
             return ()
         write_deltalake(
             table,
-            _to_arrow(table, rows),
+            _to_arrow(table, _in_order(table, rows)),
             mode="append",
             commit_properties=CommitProperties(
                 # A conflict must come back to us: another writer may have written the same.
@@ -120,6 +128,25 @@ class Facts:
         if table is None:
             return []
         return [FactsRow(**row) for row in query(sql, facts=table).to_pylist()]
+
+
+def _in_order(table: DeltaTable, rows: Sequence[FactsRow]) -> list[FactsRow]:
+    """The rows, written after all that are there, whatever the clocks of their writers say.
+
+    `written_at` is their order, and a reset ends what was written before it. Clocks of two
+    machines differ, and one may be set back.
+    """
+    files = pa.table(table.get_add_actions(flatten=True))
+    if _NEWEST not in files.column_names:
+        return list(rows)
+    newest = pc.max(files[_NEWEST]).as_py()
+    if newest is None:
+        return list(rows)
+    floor = newest + _STATISTICS_STEP
+    return [
+        replace(row, written_at=floor) if row.written_at and row.written_at < floor else row
+        for row in rows
+    ]
 
 
 def _transactions(entries: Sequence[FactsEntry]) -> list[Transaction]:

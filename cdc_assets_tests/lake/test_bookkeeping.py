@@ -147,3 +147,21 @@ def test_a_mapped_table_gets_its_feature_whoever_opens_it(tmp_path: Path) -> Non
     for table in found:
         assert table is not None
         assert "columnMapping" in table.protocol().reader_features
+
+
+def test_what_is_written_later_is_later_whatever_the_clock_says(lake: Lake) -> None:
+    """A reset from a machine whose clock is behind ends what was there all the same."""
+    behind = datetime(2025, 6, 1)
+    lake.facts.append([replace_rows(entry(5), max_lsn="0x01")])
+    reset = FactsRow(target="bronze/t", event="reset", written_at=behind)
+    lake.facts.append([FactsEntry((reset,), "t#reset", 1)])
+    opened = FactsRow(target="bronze/t", event="snapshot_open", written_at=behind)
+    lake.facts.append([FactsEntry((opened,), "t#open", 1)])
+    assert [row.event for row in lake.facts.events()] == ["reset", "snapshot_open"]
+    assert (lake.facts.newest_changes(), lake.facts.newest_rows()) == ({}, {})
+    lake.facts.append([replace_rows(entry(6), max_lsn="0x02", written_at=behind)])
+    assert lake.facts.newest_changes() == {"bronze/t": "0x02"}
+
+
+def replace_rows(given: FactsEntry, **columns: object) -> FactsEntry:
+    return replace(given, rows=tuple(replace(row, **columns) for row in given.rows))
