@@ -53,7 +53,7 @@ from cdc_assets.settings import EngineName
 from cdc_assets.settings.lakes import wants_one_engine
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import Captured, capture_instances
-from cdc_assets.sqlserver.connection import Connection
+from cdc_assets.sqlserver.connection import Connection, with_retries
 
 ENGINE = EngineChoice("arrow", "a copy")
 """What writes a copy, whatever reads the table's changes."""
@@ -84,15 +84,8 @@ def _seed(database: Database, key: str, copy: ArrowStream, as_of: AsOf) -> Table
     if opened is not None and opened == known.snapshots.complete:
         return _found(database, table, opened)
     reader = as_reader(copy)
-    with database.connections.lend() as connection:
-        instance, poll = _look(database, connection, known)
-        connection.rows(queries.probe_changes(instance.name))
-        columns = columns_to_load(
-            database, table, connection, instance, database.lake.bronze(table)
-        )
-        places = places_of(reader.schema, columns)
-        snapshot = opened or _planned(connection, known, instance, poll, as_of)
-        _check_after(known, instance, poll, snapshot.at)
+    instance, columns, poll, snapshot = with_retries(lambda: _plan(database, known, as_of, opened))
+    places = places_of(reader.schema, columns)
     prepared = _prepared(database, known, (instance, columns, poll), snapshot, opened is None)
     opened_now = open_snapshots(database, [prepared])[table]
     if isinstance(opened_now, CdcError):
@@ -110,6 +103,23 @@ def _seed(database: Database, key: str, copy: ArrowStream, as_of: AsOf) -> Table
     outcome = write_snapshot(database, prepared, append)
     Recorder(database, poll, {table.bronze: known.snapshots}).record([outcome])
     return outcome
+
+
+def _plan(
+    database: Database, known: Known, as_of: AsOf, opened: Snapshot | None
+) -> tuple[CaptureInstance, Captured, Poll, Snapshot]:
+    """What the server says: the table's columns, and the S from which all changes are there."""
+    with database.connections.lend() as connection:
+        instance, poll = _look(database, connection, known)
+        connection.rows(queries.probe_changes(instance.name))
+        bronze = database.lake.bronze(known.name)
+        columns = columns_to_load(database, known.name, connection, instance, bronze)
+        snapshot = opened or _planned(connection, known, instance, poll, as_of)
+    app = known.name.snapshot_app(snapshot.at.lsn)
+    if opened is None or bronze is None or bronze.transaction_version(app) is None:
+        # Rows that are in bronze already are a snapshot, whatever cleanup has done since.
+        _check_after(known, instance, poll, snapshot.at)
+    return instance, columns, poll, snapshot
 
 
 def _opened(known: Known, as_of: AsOf) -> Snapshot | None:

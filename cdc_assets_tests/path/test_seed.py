@@ -12,7 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdc_assets.errors import CdcError, DataLossError, SeedOpenError, SeedRefusedError
+from cdc_assets.contract import Column, bronze_columns
+from cdc_assets.errors import (
+    CdcError,
+    DataLossError,
+    SeedOpenError,
+    SeedRefusedError,
+    UnsupportedColumnError,
+)
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.resets import reset
@@ -20,6 +27,7 @@ from cdc_assets.ingest.seeding import seed
 from cdc_assets.ingest.sync import sync
 from cdc_assets.lsn import Lsn
 from cdc_assets.silver.apply import apply_changes
+from cdc_assets.sqlserver import clock_queries
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
 from cdc_assets_tests.path.killing import kill_at
 from cdc_assets_tests.path.test_times import FALL_BACK, Clocked, clocked
@@ -226,6 +234,31 @@ def test_a_value_that_does_not_fit_commits_no_row(items: Project) -> None:
     seed(items.database(), TABLE, copy, started)
     load(items)
     items.assert_identical(TABLE, COLUMNS)
+
+
+@ARROW
+def test_a_time_needs_the_servers_zone(items: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 2022 a server does not name it, and its clock may have changed since the copy."""
+    copy, started = begun(items)
+    monkeypatch.setattr(clock_queries, "usable_zone", lambda _: None)
+    with pytest.raises(SeedRefusedError, match=r"does not name its time zone.*source_time_zone"):
+        seed(items.database(), TABLE, copy, started)
+    seed(items.database(), TABLE, copy, newest_lsn(items.source))
+
+
+@ARROW
+def test_a_bronze_that_only_spark_may_write_is_refused(items: Project) -> None:
+    """One that maps columns, and lacks some of the table's."""
+    copy, started = begun(items)
+    database = items.database()
+    odd = bronze_columns((Column("id", "INT"), Column("unit price", "INT")))
+    bronze = database.lake.ensure_bronze(database.table(TABLE), odd)
+    with pytest.raises(UnsupportedColumnError, match=r"cannot add the column 'name'.*a sync read"):
+        seed(database, TABLE, copy, started)
+    before = bronze.version()
+    bronze.update_incremental()
+    assert bronze.version() == before
+    assert database.lake.facts.events() == []
 
 
 POINTS = (
