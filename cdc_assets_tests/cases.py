@@ -7,6 +7,7 @@ A test names a case (`B001`) in its docstring, or its module's does for all test
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -46,6 +47,7 @@ def rows(page: str) -> list[Row]:
     return found
 
 
+@functools.cache
 def named(folder: Path = TESTS) -> Mapping[str, tuple[str, ...]]:
     """The tests that name each case, as `file::test` below the tests' folder."""
     found: dict[str, list[str]] = defaultdict(list)
