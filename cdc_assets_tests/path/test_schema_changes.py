@@ -12,6 +12,7 @@ from cdc_assets.contract import Event
 from cdc_assets.errors import DataLossError, SchemaChangedError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.outcome import Work
+from cdc_assets.ingest.sync import sync
 from cdc_assets_tests.path.changing import (
     NEW,
     OLD,
@@ -364,3 +365,24 @@ def test_the_history_of_an_instance_that_is_gone(items: Project) -> None:
     assert load(items)[0].work is Work.CHANGES
     assert len(events(items, Event.SCHEMA_CHANGE)) == 1
     assert source.rows("EXEC sys.sp_cdc_help_change_data_capture") == instances
+
+
+@ARROW
+def test_a_renamed_table_goes_on(items: Project) -> None:
+    """B054: its object id decides, for changes and for snapshots; the lake keeps its name."""
+    source = items.source
+    load(items)
+    source.execute("EXEC sp_rename 'dbo.items', 'things'")
+    commit(source, "INSERT dbo.things (id, name) VALUES (70, N'renamed')")
+    assert load(items)[0].rows == 1
+    commit(source, "UPDATE dbo.things SET name = N'again' WHERE id = 70")
+    (outcome,) = sync(items.database(), resnapshot=True).outcomes.values()
+    assert (outcome.error, outcome.work, outcome.rows) == (None, Work.SNAPSHOT, 6)
+    commit(source, "DELETE dbo.things WHERE id = 1")
+    load(items)
+    names = sorted(source.rows("SELECT id, name FROM dbo.things"), key=repr)
+    assert items.silver(TABLE, ["id", "name"]) == names
+    # A table that takes the old name is another one.
+    source.execute("CREATE TABLE dbo.items (id int PRIMARY KEY)", "INSERT dbo.items VALUES (99)")
+    commit(source, "INSERT dbo.things (id, name) VALUES (71, N'still')")
+    assert load(items)[0].rows == 1

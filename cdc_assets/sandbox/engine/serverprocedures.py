@@ -1,14 +1,17 @@
-"""sp_databases, sp_server_info, sp_fkeys and sp_stored_procedures, as drivers ask for them."""
+"""sp_databases, sp_server_info, sp_fkeys, sp_stored_procedures, as drivers ask; and sp_rename."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cdc_assets.sandbox.engine import entries as e
 from cdc_assets.sandbox.engine import rows as made
+from cdc_assets.sandbox.engine.metadata import named_object
 from cdc_assets.sandbox.engine.procedures import Call, Run
 from cdc_assets.sandbox.engine.viewrows import Viewer
-from cdc_assets.sandbox.results import Result, SqlError
+from cdc_assets.sandbox.language import errors
+from cdc_assets.sandbox.results import Message, Result, SqlError
 
 _DATABASES = made.described("DATABASE_NAME sysname, DATABASE_SIZE int, REMARKS varchar(254)")
 _SERVER = made.described(
@@ -134,7 +137,37 @@ def _stored_procedures(call: Call) -> Iterator[Result]:
     yield made.result(_PROCEDURES, [])
 
 
+def _rename(call: Call) -> Iterator[Message]:
+    """sp_rename of a table: its id stays, and so does what is captured of it."""
+    call.declare("@objname", "@newname", "@objtype")
+    shown, name = call.required("@objname"), call.required("@newname")
+    if (call.text("@objtype") or "OBJECT").upper() != "OBJECT":
+        raise errors.unsupported("sp_rename of anything but a table")
+    context = call.context
+    table = named_object(context, shown)
+    if table is None or not context.access.administrator:
+        raise SqlError(
+            15225,
+            f"No item by the name of '{shown}' could be found in the current database "
+            f"'{context.current.name}', given that @itemtype was input as '(null)'.",
+        )
+    if context.catalog.table(table.database, table.schema, name) is not None:
+        raise SqlError(
+            15335,
+            f"Error: The new name '{name}' is already in use as a object name and would cause a "
+            "duplicate that is not permitted.",
+        )
+    with call.session.writing() as work:
+        work.catalog = work.current.put(work.connection, replace(table, name=name))
+    yield Message(
+        15477,
+        "Caution: Changing any part of an object name could break scripts and stored procedures.",
+        0,
+    )
+
+
 PROCEDURES: dict[str, Run] = {
+    "sp_rename": _rename,
     "sp_databases": _databases,
     "sp_server_info": _server_info,
     "sp_fkeys": _foreign_keys,
