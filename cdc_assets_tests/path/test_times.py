@@ -14,8 +14,10 @@ import pytest
 
 from cdc_assets.contract import Operation
 from cdc_assets.ingest.outcome import Work
+from cdc_assets.ingest.sync import sync
 from cdc_assets.sandbox.handle import Sandbox
-from cdc_assets_tests.path.helpers import run_sync
+from cdc_assets.sqlserver import clock_queries
+from cdc_assets_tests.path.helpers import load, run_sync
 from cdc_assets_tests.source import Project, Server, Source
 
 ZONE = "W. Europe Standard Time"
@@ -35,11 +37,18 @@ class Clocked:
         self.server = Server(admin, reader, str(state / "ca.pem"), is_sandbox=True)
         self.folder, self.engine = folder, engine
         self.written: dict[int, datetime] = {}
+        self.zone = ZONE
+
+    def move(self, zone: str) -> None:
+        """Go on in another zone, with a project of its own."""
+        self.zone, self.written = zone, {}
+        self.folder = self.folder / "next"
+        self.folder.mkdir()
 
     def set_clock(self, at: datetime) -> None:
         shift = int((at - datetime.now(UTC)).total_seconds())
         self.sandbox.execute(
-            f"EXEC sandbox.set_clock @zone = N'{ZONE}', @shift_seconds = {shift}", "master"
+            f"EXEC sandbox.set_clock @zone = N'{self.zone}', @shift_seconds = {shift}", "master"
         )
 
     def project(self, at: datetime) -> Project:
@@ -157,3 +166,102 @@ def test_a_gap_across_a_change_of_the_clock_is_skipped(
     control = project.database().lake.control.read()[f"bronze/{TABLE}"]
     assert control.end_commit_ts is not None
     assert abs(control.end_commit_ts - clocked.written[7]) < TOLERANCE
+
+
+CHANGES = {
+    "Pacific Standard Time": datetime(2027, 11, 7, 9, tzinfo=UTC),
+    "Newfoundland Standard Time": datetime(2027, 11, 7, 4, 30, tzinfo=UTC),
+    "Lord Howe Standard Time": datetime(2027, 4, 3, 15, tzinfo=UTC),  # By half an hour.
+    "AUS Eastern Standard Time": datetime(2027, 10, 2, 16, tzinfo=UTC),  # Forward.
+    "Nepal Standard Time": datetime(2027, 11, 7, 9, tzinfo=UTC),  # No change at all.
+    "US Mountain Standard Time": datetime(2027, 11, 7, 9, tzinfo=UTC),
+}
+"""Zones behind and ahead of UTC, of whole hours and not, and when their clocks change."""
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])
+def test_servers_around_the_world(clocked: Clocked) -> None:
+    """B150, B152, B153: before, in and after the hour that comes twice, or never."""
+    for zone, change in CHANGES.items():
+        clocked.move(zone)
+        project = clocked.project(change - timedelta(hours=3))
+        for minutes in (-100, -50, -20, -1, 1, 10, 20, 40, 70, 130):
+            clocked.write(project, change + timedelta(minutes=minutes))
+        run_sync(project)
+        clocked.assert_times(project)
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])
+def test_an_evening_in_the_west_is_the_next_day(clocked: Clocked) -> None:
+    """B150, B077: 16:26:36 at UTC-8 is 00:26:36 of the next day; no snapshot is of tomorrow."""
+    clocked.move("Pacific Standard Time")
+    at = datetime(2027, 1, 15, 0, 26, 36, tzinfo=UTC)
+    project = clocked.project(at - timedelta(hours=1))
+    clocked.write(project, at)
+    local = project.source.rows("SELECT CONVERT(varchar(16), MAX(tran_end_time), 120)"
+                                " FROM cdc.lsn_time_mapping WHERE tran_id <> 0x00")  # fmt: skip
+    assert local == [("2027-01-14 16:26",)]
+    run_sync(project)
+    clocked.assert_times(project)
+    load(project, TABLE)
+    clocked.write(project, at + timedelta(hours=1))
+    assert sync(project.database(), resnapshot=True).failed == ()
+    snapshots = [r["_commit_ts"] for r in project.bronze(TABLE) if r["_operation"] == 0]
+    assert snapshots
+    assert max(snapshots) <= (at + timedelta(hours=1)).replace(tzinfo=None) + TOLERANCE
+
+
+def older_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One before 2022: it has no CURRENT_TIMEZONE_ID."""
+    text = clock_queries.SERVER_CLOCK
+    older = text.replace(">= 16", ">= 99").replace("IN (5, 8)", "IN (99)")
+    assert older != text
+    monkeypatch.setattr(clock_queries, "SERVER_CLOCK", older)
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])
+def test_an_older_server_whose_zone_the_settings_name(
+    clocked: Clocked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B152: exact across the change, and without a warning."""
+    older_server(monkeypatch)
+    project = clocked.project(FALL_BACK - timedelta(hours=2))
+    project.extra = {"source_time_zone": ZONE}
+    for minutes in (-50, -10, 5, 50, 70):
+        clocked.write(project, FALL_BACK + timedelta(minutes=minutes))
+    report = run_sync(project)
+    assert report.warnings == ()
+    clocked.assert_times(project)
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])
+def test_an_older_server_whose_zone_nobody_names(
+    clocked: Clocked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B152, B153: the offset of each batch, the same for all of it, and a warning that says so."""
+    older_server(monkeypatch)
+    project = clocked.project(FALL_BACK - timedelta(hours=2))
+    for minutes in (-50, -10):
+        clocked.write(project, FALL_BACK + timedelta(minutes=minutes))
+    report = run_sync(project)
+    assert any("Set `source_time_zone`" in warning for warning in report.warnings)
+    for minutes in (70, 130):
+        clocked.write(project, FALL_BACK + timedelta(minutes=minutes))
+    run_sync(project)
+    clocked.assert_times(project)
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])
+def test_the_settings_zone_wins_over_the_servers(clocked: Clocked) -> None:
+    """Where an operator knows better: a server in a container that says UTC, say."""
+    project = clocked.project(datetime(2027, 1, 10, 12, tzinfo=UTC))
+    project.extra = {"source_time_zone": "Nepal Standard Time"}
+    at = datetime(2027, 1, 10, 13, tzinfo=UTC)
+    clocked.write(project, at)
+    run_sync(project)
+    # Local time is UTC+1, and is taken for UTC+5:45; but never before what was told already.
+    told = [r["_commit_ts"] for r in project.bronze(TABLE) if r["_operation"] == Operation.INSERT]
+    control = project.database().lake.control.read()[f"bronze/{TABLE}"]
+    assert control.end_commit_ts is not None
+    assert told[0] <= control.end_commit_ts
+    assert datetime(2027, 1, 10, 11, 59) <= told[0] < datetime(2027, 1, 10, 12, 30)
