@@ -337,6 +337,7 @@ def test_cleanup_moves_the_start_that_was_recorded(items: Project) -> None:
     items.assert_each_change_once(TABLE)
 
 
+@ARROW
 def test_the_payload_names_the_identity(items: Project) -> None:
     load(items)
     enable(items.source, NEW)
