@@ -73,7 +73,10 @@ class Guarded:
             f"GRANT SELECT ON dbo.items TO [{self.login}]",
             f"GRANT SELECT ON cdc.dbo_items_CT TO [{self.login}]",
         )
-        self.project.extra = {"connection": f"file:{SECRET_FILE}"}
+        self.project.extra = {
+            "connection": f"file:{SECRET_FILE}",
+            "storage_options": {"AWS_SECRET_ACCESS_KEY": "${CDC_LAKE_SECRET}"},
+        }
         self.use(CANARY)
 
     def use(self, password: str) -> None:
@@ -103,7 +106,9 @@ class Guarded:
 
 
 @pytest.fixture
-def guarded(project: Project) -> Iterator[Guarded]:
+def guarded(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guarded]:
+    # The store of the lake has the same secret: a local one takes it and needs none.
+    monkeypatch.setenv("CDC_LAKE_SECRET", CANARY)
     create_items(project.source)
     project.tables = {TABLE: None}
     home = project.folder / "dagster"
@@ -120,7 +125,7 @@ def test_a_password_is_shown_nowhere(guarded: Guarded, capfd: pytest.CaptureFixt
     guarded.use(STALE)
     assert not deployment.run().success
     assert guarded.command("sync", "sales") == 1
-    project.extra = {"connection": "${CDC_CONN}"}
+    project.extra["connection"] = "${CDC_CONN}"
     assert guarded.command("sync", "sales") == 1
     guarded.use(CANARY)
     assert guarded.command("sync", "sales") == 0
