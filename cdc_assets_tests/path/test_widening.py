@@ -11,6 +11,7 @@ import pytest
 from cdc_assets.errors import SchemaChangedError, TableFeatureError
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.resets import reset
+from cdc_assets.ingest.sync import sync
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.helpers import load, run_sync
 from cdc_assets_tests.source import SPARK, Project, Source
@@ -118,10 +119,7 @@ def test_widened_as_the_error_says(sized: Project) -> None:
 
 def again_by_a_snapshot(sized: Project) -> None:
     """A re-snapshot, and silver's rebuild from it."""
-    report = sized.database()
-    from cdc_assets.ingest.sync import sync  # noqa: PLC0415
-
-    outcome = sync(report, resnapshot=True).outcomes[TABLE]
+    outcome = sync(sized.database(), resnapshot=True).outcomes[TABLE]
     assert (outcome.error, outcome.work, outcome.rows) == (None, Work.SNAPSHOT, 3)
     assert apply_changes(sized.database(), TABLE).rebuilt
     assert_silver_is_the_source(sized)
