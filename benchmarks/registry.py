@@ -5,6 +5,8 @@ from __future__ import annotations
 from benchmarks import (
     change_read,
     cold_run,
+    memory,
+    quiet_tables,
     sandbox_memory,
     sandbox_read,
     sandbox_start,
@@ -23,4 +25,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     snapshot_spark.BENCHMARK,
     small_batch.BENCHMARK,
     cold_run.BENCHMARK,
+    quiet_tables.BENCHMARK,
+    memory.BENCHMARK,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,6 +70,16 @@ class Source:
             for statement in statements:
                 cursor.execute(statement)
 
+    def traced(self, work: Callable[[], object]) -> list[str]:
+        """The texts of the batches that the reader login sends meanwhile."""
+        with wire((self.state / ADMIN_FILE).read_text()) as cursor:
+            cursor.execute(f"EXEC sandbox.trace @login = N'{self.reader.user}'")
+            work()
+            cursor.execute("EXEC sandbox.traced")
+            texts = [str(row[1]) for row in cursor.fetchall()]
+            cursor.execute("EXEC sandbox.trace")
+        return texts
+
     def load(self, rows: int, *, captured: bool) -> None:
         """Create the measured table with this many rows; `captured` makes each a change too."""
         self.execute(CREATE, *([ENABLE] if captured else []))
@@ -78,6 +88,15 @@ class Source:
             self.execute(ENABLE)
         self.execute(f"GRANT SELECT ON dbo.bench_orders TO {self.reader.user}")
         self.execute(f"GRANT SELECT ON cdc.{INSTANCE}_CT TO {self.reader.user}")
+
+    def captured(self, table: str) -> Iterator[str]:
+        """The statements that enable a table and let the reader login read it."""
+        yield (
+            "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo',"
+            f" @source_name = N'{table}', @role_name = NULL, @supports_net_changes = 0"
+        )
+        yield f"GRANT SELECT ON dbo.{table} TO {self.reader.user}"
+        yield f"GRANT SELECT ON cdc.dbo_{table}_CT TO {self.reader.user}"
 
     def commit_changes(self, count: int) -> None:
         """Change rows in a few transactions; when it returns they are captured."""
