@@ -21,9 +21,11 @@ from cdc_assets.lake.failures import is_conflict, lake_failures
 from cdc_assets.lake.tables import (
     APPEND_ATTEMPTS_MAX,
     StorageOptions,
+    check_same,
     columns_of,
     query,
     retry_conflicts,
+    table_id,
 )
 from cdc_assets.planning.merging import key_bounds, quoted
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
@@ -53,6 +55,8 @@ class ArrowEngine:
 
     def _append_once(self, plan: AppendPlan) -> AppendResult:
         table = DeltaTable(plan.uri, storage_options=self._options)
+        # A reset after this look is a change of the table's metadata, to which the commit loses.
+        check_same(table_id(table), plan.table_id, where=plan.table)
         done = table.transaction_version(plan.tag.app_id)
         if done is not None and done >= plan.tag.version:
             return AppendResult(committed=False)

@@ -16,7 +16,7 @@ from cdc_assets.ingest.clock import latest_commit_ts
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.parts import Piece, batch_end, counted_parts, split
 from cdc_assets.ingest.schema import FittedColumns, check_policy, ddl_changes, fitted_columns
-from cdc_assets.lake.tables import beyond_arrow, check_names
+from cdc_assets.lake.tables import beyond_arrow, check_names, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.instances import Reader
 from cdc_assets.planning.offsets import Offset
@@ -94,6 +94,7 @@ def append_batch(
         ranges,
         tag,
         max_value_bytes=database.settings.max_value_bytes,
+        table_id=table_id(bronze),
     )
     return commit, database.engine(choice).append(plan)
 

@@ -374,4 +374,5 @@ def snapshot_plan(
         ranges=ranges,
         tag=CommitTag(table.snapshot_app(at.lsn), 0, metadata),
         max_value_bytes=database.settings.max_value_bytes,
+        table_id=table_id(prepared.bronze),
     )

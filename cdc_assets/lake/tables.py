@@ -13,7 +13,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 
 from cdc_assets.contract import Column
-from cdc_assets.errors import CommitConflictError, TableFeatureError
+from cdc_assets.errors import CommitConflictError, TableFeatureError, TableReplacedError
 from cdc_assets.lake.failures import is_conflict, lake_failures
 from cdc_assets.lake.features import beyond_reading, beyond_writing
 from cdc_assets.planning.columns import check_unmapped
@@ -93,6 +93,16 @@ def columns_of(table: DeltaTable) -> tuple[Column, ...]:
 def table_id(table: DeltaTable) -> str:
     """Delta's id of a table: a re-created one is another."""
     return str(table.metadata().id)
+
+
+def check_same(found: str, planned: str | None, *, where: str) -> None:
+    """Raise `TableReplacedError` for a table that is not the planned one any more."""
+    if planned not in (None, found):
+        raise TableReplacedError(
+            "another table has taken its place since this was planned; nothing was written",
+            where=where,
+            hint="It was reset meanwhile. Run it again.",
+        )
 
 
 def query(sql: str, **tables: DeltaTable) -> pa.Table:

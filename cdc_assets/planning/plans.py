@@ -73,6 +73,8 @@ class AppendPlan:
     """Ranges of one source table that become one bronze commit.
 
     `columns` are all of bronze's, in order. The table exists; columns it lacks are merged in.
+    `table_id` is Delta's id of the table that was planned for: one that a reset put in its place
+    since must not get these rows. None takes any.
     """
 
     table: str
@@ -82,6 +84,7 @@ class AppendPlan:
     tag: CommitTag
     max_value_bytes: int = MAX_VALUE_BYTES
     """Largest value of a column without a bound; the buffer for one grows up to it."""
+    table_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdc_assets.contract import Event
 from cdc_assets.errors import HistoryChangedError, TableReplacedError
+from cdc_assets.ingest import batch as batch_module
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.resets import reset
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
@@ -41,6 +43,31 @@ def test_a_reset_starts_the_table_anew(items: Project) -> None:
     items.assert_each_change_once(TABLE)
     batches = [row.batch_id for row in lake.facts.batches(f"bronze/{TABLE}") if row.rows]
     assert batches == [1, 2], "batch ids go on"
+
+
+def test_rows_planned_before_a_reset_never_reach_the_table_after_it(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync may stall between its plan and its append for as long as the reset takes."""
+    load(items)
+    change_items(items.source)
+    fitted = batch_module.fitted_columns
+
+    def a_reset_first(*arguments: Any) -> Any:
+        monkeypatch.setattr(batch_module, "fitted_columns", fitted)
+        found = fitted(*arguments)
+        reset(items.database(), TABLE)
+        items.source.execute("UPDATE dbo.items SET name = N'later' WHERE id = 1")
+        items.source.captured()
+        run_sync(items)
+        return found
+
+    monkeypatch.setattr(batch_module, "fitted_columns", a_reset_first)
+    with pytest.raises(TableReplacedError, match="another table has taken its place"):
+        run_sync(items)
+    assert {row["_operation"] for row in items.bronze(TABLE)} == {0}
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
 
 
 @ARROW

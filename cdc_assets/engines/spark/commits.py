@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from cdc_assets.contract import Column
 from cdc_assets.lake.failures import lake_failures
-from cdc_assets.lake.tables import StorageOptions
+from cdc_assets.lake.tables import StorageOptions, table_id
 from cdc_assets.planning.plans import CommitTag
 
 DELETION_VECTORS = "delta.enableDeletionVectors"
@@ -21,6 +21,7 @@ class TableState:
     """A table's newest version, as far as the engine needs it."""
 
     version: int
+    table_id: str
     transaction: int | None
     names: frozenset[str]
     deletion_vectors: bool
@@ -48,6 +49,7 @@ def table_state(uri: str, options: StorageOptions, app_id: str) -> TableState:
         table = DeltaTable(uri, storage_options=dict(options))
     return TableState(
         version=table.version(),
+        table_id=table_id(table),
         transaction=table.transaction_version(app_id),
         names=frozenset(field.name for field in table.schema().fields),
         deletion_vectors=table.metadata().configuration.get(DELETION_VECTORS) == "true",

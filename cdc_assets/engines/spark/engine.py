@@ -31,7 +31,7 @@ from cdc_assets.engines.spark.sources import (
 from cdc_assets.engines.spark.storage import location
 from cdc_assets.errors import CommitConflictError, UnexpectedError, expected
 from cdc_assets.lake.failures import lake_error
-from cdc_assets.lake.tables import APPEND_ATTEMPTS_MAX, StorageOptions
+from cdc_assets.lake.tables import APPEND_ATTEMPTS_MAX, StorageOptions, check_same
 from cdc_assets.planning.merging import key_bounds
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.settings.model import SparkSettings
@@ -70,6 +70,7 @@ class SparkEngine:
         """Read the plan's ranges, one in a task, and append them as one commit."""
         for _ in range(APPEND_ATTEMPTS_MAX):
             before = table_state(plan.uri, self._options, plan.tag.app_id)
+            check_same(before.table_id, plan.table_id, where=plan.table)
             if before.transaction is not None and before.transaction >= plan.tag.version:
                 return AppendResult(committed=False)
             try:
