@@ -123,6 +123,11 @@ class TableName:
         return f"{self.key}#lost.{first}.{last}"
 
     @property
+    def renamed_app(self) -> str:
+        """Transaction id of what is told of the source table's new names; one version for each."""
+        return f"{self.key}#renamed"
+
+    @property
     def acknowledged_app(self) -> str:
         """Transaction id of a person's word that a gap is known; one version for each."""
         return f"{self.key}#acknowledged"

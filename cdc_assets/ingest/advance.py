@@ -18,7 +18,14 @@ from cdc_assets.errors import (
     expected,
 )
 from cdc_assets.ingest.changes import existing_bronze, read_changes
-from cdc_assets.ingest.instances import fills_columns, follow, see_instances, switches
+from cdc_assets.ingest.instances import (
+    fills_columns,
+    follow,
+    is_renamed,
+    see_instances,
+    see_name,
+    switches,
+)
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.losses import is_lost, read_position, recover
 from cdc_assets.ingest.outcome import NewestRows, Shared, TableOutcome, Work
@@ -106,6 +113,8 @@ def settled(
         instance = known.current(poll.instances, wanted)
         if instance.name in poll.errors or unseen(poll.instances, instance, known.recorded):
             return None
+        if is_renamed(known, instance):
+            return None
         if not _is_quiet(known, instance, poll) or _row_is_due(known, newest_rows):
             return None
         _check_snapshot(known, instance, poll)
@@ -126,7 +135,6 @@ def _ours(known: Known, error: Exception) -> CdcError:
 
 
 def _work(database: Database, known: Known, poll: Poll, shared: Shared) -> TableOutcome:
-    table, complete = known.name, known.snapshots.complete
     if known.error is not None:
         raise known.error
     if known.prepared is not None:
@@ -136,6 +144,16 @@ def _work(database: Database, known: Known, poll: Poll, shared: Shared) -> Table
         raise poll.errors[instance.name]
     _check_snapshot(known, instance, poll)
     known = see_instances(database, known, instance, poll)
+    warnings = see_name(database, known, instance)
+    outcome = _turn(database, known, instance, poll, shared)
+    return replace(outcome, warnings=(*warnings, *outcome.warnings))
+
+
+def _turn(
+    database: Database, known: Known, instance: CaptureInstance, poll: Poll, shared: Shared
+) -> TableOutcome:
+    """What the table needs now that its instance is known."""
+    table, complete = known.name, known.snapshots.complete
     if complete is None and known.position is not None:
         raise TableReplacedError(
             "control knows its position, and the facts know no snapshot of it",

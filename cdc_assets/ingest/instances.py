@@ -19,7 +19,9 @@ from cdc_assets.lsn import Lsn
 from cdc_assets.planning.columns import find_name
 from cdc_assets.planning.instances import (
     NEW_COLUMNS,
+    SOURCE,
     Reader,
+    SourceName,
     reader_at,
     recorded_by_target,
     unseen,
@@ -50,6 +52,33 @@ def see_instances(database: Database, known: Known, instance: CaptureInstance, p
     # Another sync may have been first, with an LSN that cleanup had not moved yet.
     recorded = recorded_by_target(database.lake.facts.events())[known.name.bronze]
     return replace(known, recorded=recorded)
+
+
+def is_renamed(known: Known, instance: CaptureInstance) -> bool:
+    """Whether the source table has another name than when it was last seen."""
+    before = known.source
+    return before is not None and (before.schema, before.table) != (instance.schema, instance.table)
+
+
+def see_name(database: Database, known: Known, instance: CaptureInstance) -> tuple[str, ...]:
+    """Record that the source table has another name now; gives the warning, if there is one.
+
+    The server's DDL history tells of columns alone. Nothing else changes: a table is followed by
+    its object id, and its name in the lake is the settings'.
+    """
+    before = known.source
+    if before is None or not is_renamed(known, instance):
+        return ()
+    now = SourceName(instance.schema, instance.table, before.renames + 1)
+    row = FactsRow(
+        target=known.name.bronze,
+        rows=0,
+        written_at=utc_now(),
+        event=str(Event.SCHEMA_CHANGE),
+        detail=json.dumps({SOURCE: now.to_dict(), "renamed_from": before.to_dict()}),
+    )
+    database.lake.facts.append([FactsEntry((row,), known.name.renamed_app, now.renames)])
+    return (f"The source table {before} is called {now} now; it is read as before.",)
 
 
 def switches(known: Known, instance: CaptureInstance, poll: Poll, outcome: TableOutcome) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cdc_assets.errors import CdcError, TableReplacedError
 from cdc_assets.ingest.snapshot import PreparedSnapshot
 from cdc_assets.names import TableName
-from cdc_assets.planning.instances import Reader, Switch, reader_at, readers, resolve
+from cdc_assets.planning.instances import Reader, SourceName, Switch, reader_at, readers, resolve
 from cdc_assets.planning.losses import Gap
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
@@ -29,6 +29,7 @@ class Known:
     gap: Gap | None = None
     recorded: tuple[Reader, ...] = ()
     switch: Switch | None = None
+    source: SourceName | None = None
     resnapshot: bool = False
     recorded_end: Offset | None = None
     """How far the facts say that it was read; asked where control has no row."""

@@ -6,6 +6,7 @@ from cdc_assets.clock import utc_now
 from cdc_assets.contract import Event
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.names import TableName
+from cdc_assets.planning.instances import SOURCE, SourceName
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import event_row
 from cdc_assets.planning.snapshots import Snapshot, Snapshots
@@ -66,6 +67,7 @@ def _open_detail(snapshot: Snapshot, instance: CaptureInstance) -> dict[str, obj
         "kind": snapshot.kind,
         "keys": list(snapshot.keys),
         "identity": instance.identity.to_dict(),
+        SOURCE: SourceName(instance.schema, instance.table).to_dict(),
         "generation": 0,
         **_as_of(snapshot),
         "lost_from_ts": snapshot.lost_from.isoformat() if snapshot.lost_from else None,

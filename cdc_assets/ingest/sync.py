@@ -22,7 +22,12 @@ from cdc_assets.ingest.resets import clear, is_stale
 from cdc_assets.ingest.snapshot import open_snapshots
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.instances import recorded_by_target, siblings, switches_by_target
+from cdc_assets.planning.instances import (
+    recorded_by_target,
+    siblings,
+    source_names,
+    switches_by_target,
+)
 from cdc_assets.planning.losses import Gap, open_gaps
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import ControlRow, FactsRow
@@ -154,6 +159,7 @@ def known_tables(
     events = database.lake.facts.events()
     snapshots, gaps = snapshots_by_target(events), open_gaps(events)
     recorded, switches = recorded_by_target(events), switches_by_target(events)
+    sources = source_names(events)
     names = [database.table(key) for key in tables]
     stale = [
         name
@@ -177,6 +183,7 @@ def known_tables(
             gap=gaps.get(name.bronze),
             recorded=recorded[name.bronze],
             switch=switches.get(name.bronze),
+            source=sources.get(name.bronze),
             resnapshot=resnapshot,
         )
         known.append(_placed(database, one, newest_rows))

@@ -20,6 +20,9 @@ from cdc_assets.planning.records import FactsRow, Identity
 
 _ALWAYS = Lsn.of_int(0)
 
+SOURCE = "source"
+"""Of a `snapshot_open` and of a rename's `schema_change`: what the source table is called."""
+
 NEW_COLUMNS = "new_columns"
 """Of an instance's `capture_instance_seen`: what it captures and those before it did not."""
 
@@ -43,6 +46,22 @@ class Switch:
 
     start: Lsn
     columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceName:
+    """What the source table was called when last seen, and how often that has changed."""
+
+    schema: str
+    table: str
+    renames: int = 0
+
+    def to_dict(self) -> dict[str, str]:
+        """For an event's detail."""
+        return {"schema": self.schema, "table": self.table}
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +105,20 @@ def switches_by_target(events: Iterable[FactsRow]) -> Mapping[str, Switch]:
             columns[target, reader.identity] = tuple(row.payload.get(NEW_COLUMNS, ()))
         elif target not in found or found[target].start <= reader.start:
             found[target] = Switch(reader.start, columns.get((target, reader.identity), ()))
+    return found
+
+
+def source_names(events: Iterable[FactsRow]) -> Mapping[str, SourceName]:
+    """Every table's name at the source, as its snapshots' opens and its renames tell."""
+    found: dict[str, SourceName] = {}
+    for row in events:
+        if row.event not in (Event.SNAPSHOT_OPEN, Event.SCHEMA_CHANGE):
+            continue
+        source = row.payload.get(SOURCE)
+        if source is not None:
+            target, is_rename = row.target or "", row.event == Event.SCHEMA_CHANGE
+            before = found[target].renames if target in found else 0
+            found[target] = SourceName(source["schema"], source["table"], before + is_rename)
     return found
 
 

@@ -370,10 +370,20 @@ def test_the_history_of_an_instance_that_is_gone(items: Project) -> None:
 
 @ARROW
 def test_a_renamed_table_goes_on(items: Project) -> None:
-    """B054: its object id decides, for changes and for snapshots; the lake keeps its name."""
+    """B054: its object id decides, for changes and for snapshots; the lake keeps its name.
+
+    The rename is an event of its own, told once, also where the table is quiet.
+    """
     source = items.source
     load(items)
     source.execute("EXEC sp_rename 'dbo.items', 'things'")
+    for expected in (("The source table dbo.items is called dbo.things now",), ()):
+        outcome = run_sync(items).outcomes[TABLE]
+        assert outcome.work is Work.QUIET
+        assert all(a.startswith(b) for a, b in zip(outcome.warnings, expected, strict=True))
+    (renamed,) = events(items, Event.SCHEMA_CHANGE)
+    assert renamed.payload["source"] == {"schema": "dbo", "table": "things"}
+    assert renamed.payload["renamed_from"] == {"schema": "dbo", "table": "items"}
     commit(source, "INSERT dbo.things (id, name) VALUES (70, N'renamed')")
     assert load(items)[0].rows == 1
     commit(source, "UPDATE dbo.things SET name = N'again' WHERE id = 70")
