@@ -18,18 +18,20 @@ from deltalake.exceptions import DeltaError
 
 from cdc_assets.contract import Column
 from cdc_assets.lake.failures import is_conflict, lake_failures
+from cdc_assets.lake.files import append_files
 from cdc_assets.lake.tables import (
     APPEND_ATTEMPTS_MAX,
     StorageOptions,
     check_same,
     columns_of,
+    is_mapped,
     query,
     retry_conflicts,
     table_id,
 )
 from cdc_assets.planning.merging import key_bounds, quoted
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
-from cdc_assets.sqlserver.connection import Connections
+from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, Connections
 from cdc_assets.sqlserver.read import arrow_schema, read_range, with_large_values
 from cdc_assets.sqlserver.types import arrow_type
 
@@ -62,7 +64,9 @@ class ArrowEngine:
             return AppendResult(committed=False)
 
         def attempt(large_value_bytes: int) -> AppendResult:
-            return _write(table, plan, _Reading(self._connections, plan, large_value_bytes))
+            reading = _Reading(self._connections, plan, large_value_bytes)
+            has_large = large_value_bytes > LARGE_VALUE_BYTES_START
+            return _write(table, plan, reading, self._options if has_large else None)
 
         return with_large_values(attempt, plan, self._connections.lend)
 
@@ -134,7 +138,10 @@ def append_rows(plan: AppendPlan, options: StorageOptions, rows: Rows) -> Append
     return retry_conflicts(lambda: _write(table, plan, rows), where=plan.table, attempts_max=1)
 
 
-def _write(table: DeltaTable, plan: AppendPlan, reading: Rows) -> AppendResult:
+def _write(
+    table: DeltaTable, plan: AppendPlan, reading: Rows, large: StorageOptions | None = None
+) -> AppendResult:
+    """Write the rows as one commit; `large` is the way into the lake where values are large."""
     started = time.monotonic()
     batches = reading.batches()
     try:
@@ -144,13 +151,18 @@ def _write(table: DeltaTable, plan: AppendPlan, reading: Rows) -> AppendResult:
         columns = _all_columns(table, plan.columns)
         rows = (_padded(batch, columns) for batch in itertools.chain((first,), batches))
         new_columns = len(columns) > len(table.schema().fields)
-        write_deltalake(
-            table,
-            pa.RecordBatchReader.from_batches(arrow_schema(columns), rows),
-            mode="append",
-            schema_mode="merge" if new_columns else None,
-            commit_properties=_properties(plan.tag),
-        )
+        schema = arrow_schema(columns)
+        # delta-rs alone adds columns, and maps names.
+        if large is not None and not new_columns and not is_mapped(table):
+            append_files(table, schema, rows, _properties(plan.tag), large)
+        else:
+            write_deltalake(
+                table,
+                pa.RecordBatchReader.from_batches(schema, rows),
+                mode="append",
+                schema_mode="merge" if new_columns else None,
+                commit_properties=_properties(plan.tag),
+            )
     except Exception:
         # An error of the source crosses delta-rs as text; the original says what to do.
         if reading.error is not None:

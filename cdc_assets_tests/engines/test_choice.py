@@ -1,5 +1,7 @@
 """Which engine does a piece of work, and what the lake's store says to that."""
 
+from typing import Any
+
 import pytest
 
 from cdc_assets.engines.choice import choose
@@ -16,16 +18,21 @@ def settings(engine: str, lake: str = "./lake", **spark: object) -> DatabaseSett
     )
 
 
+def in_full(*values: object) -> Any:
+    """A case in which Spark is chosen, so it must be installed."""
+    return pytest.param(*values, marks=pytest.mark.spark)
+
+
 @pytest.mark.parametrize(
     ("given", "beyond", "rows", "name", "reason"),
     [
         (settings("arrow"), "", None, "arrow", "settings"),
         (settings("spark"), BEYOND, None, "spark", "settings"),
         (settings("auto"), "", 10**9, "arrow", "one machine"),
-        (settings("auto"), BEYOND, 1, "spark", "arrow cannot add the column"),
+        in_full(settings("auto"), BEYOND, 1, "spark", "arrow cannot add the column"),
         (settings("auto", **CLUSTER), "", 999, "arrow", "below 1,000 rows"),
         (settings("auto", **CLUSTER), "", None, "arrow", "below 1,000 rows"),
-        (settings("auto", **CLUSTER), "", 1_000, "spark", "1,000 rows, from 1,000"),
+        in_full(settings("auto", **CLUSTER), "", 1_000, "spark", "1,000 rows, from 1,000"),
         (settings("arrow", **CLUSTER), "", 10**9, "arrow", "settings"),
         (settings("auto", "s3://lake/x"), "", 10**9, "arrow", "one machine"),
     ],

@@ -5,7 +5,6 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -110,6 +109,7 @@ def test_columns_are_known_by_either_name_in_any_case() -> None:
 
 
 def test_a_pandas_frame_and_what_is_none() -> None:
+    pd = pytest.importorskip("pandas", reason="pandas comes with the extra `spark`")
     frame = pd.DataFrame({"c": [1.0, None]})
     assert fitted(frame, column("int", "INT"))["c"].to_pylist() == [1, None]
     with pytest.raises(SeedRefusedError, match="a list gives no Arrow data"):

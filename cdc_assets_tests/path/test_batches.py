@@ -188,6 +188,7 @@ def test_a_huge_commit_is_one_bronze_commit(project: Project) -> None:
     assert [r.rows for r in database.lake.facts.batches(f"bronze/{TABLE}") if r.rows] == [600]
 
 
+@pytest.mark.sandbox
 @ARROW
 def test_a_large_transaction_in_two_tables_through_crashes(
     project: Project, tmp_path: Path
@@ -280,6 +281,7 @@ def test_batches_through_a_death_between_two_of_them(ours: Project, tmp_path: Pa
     ours.assert_identical("dbo_ours", ("id", "v"))
 
 
+@pytest.mark.sandbox
 @ARROW
 def test_what_is_done_is_recorded_though_the_table_fails_later(ours: Project) -> None:
     if not ours.source.server.is_sandbox:

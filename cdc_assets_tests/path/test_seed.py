@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -108,8 +107,7 @@ def test_an_lsn_recorded_before_the_copy(items: Project) -> None:
     change_items(items.source)
     lsn = newest_lsn(items.source)
     items.source.execute("DELETE FROM dbo.items WHERE id = 2")
-    copy = copy_of(items.source).to_pandas()
-    assert isinstance(copy, pd.DataFrame)
+    copy = copy_of(items.source)
     change_items(items.source, base=300)
     outcome = seed(items.database(), TABLE, copy, lsn)
     assert outcome.end is not None
