@@ -23,8 +23,8 @@ from cdc_assets.ingest.instances import (
     follow,
     is_renamed,
     see_instances,
-    see_name,
     switches,
+    with_name,
 )
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.losses import is_lost, read_position, recover
@@ -144,9 +144,7 @@ def _work(database: Database, known: Known, poll: Poll, shared: Shared) -> Table
         raise poll.errors[instance.name]
     _check_snapshot(known, instance, poll)
     known = see_instances(database, known, instance, poll)
-    warnings = see_name(database, known, instance)
-    outcome = _turn(database, known, instance, poll, shared)
-    return replace(outcome, warnings=(*warnings, *outcome.warnings))
+    return with_name(known, instance, _turn(database, known, instance, poll, shared))
 
 
 def _turn(

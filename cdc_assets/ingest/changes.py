@@ -62,8 +62,12 @@ class _Run:
         return self.known.name
 
     def find(self) -> None:
-        """Take the batches that others have appended."""
-        found = _untold(self.bronze, self.table, self.recorded)
+        """Take the batches that bronze has beyond those taken, whoever appended them.
+
+        None may be left out: the facts take a batch for recorded once they have a later one.
+        """
+        above = max(self.commits, default=self.recorded)
+        found = _untold(self.bronze, self.table, above)
         self.commits.update({commit.batch_id: commit for commit in found})
 
 
@@ -90,10 +94,10 @@ def read_changes(
     overtaken = 0
     while overtaken < REPLANS_MAX:
         position, commit = _append_next(database, run)
+        run.find()
         if commit is None:
             return _outcome(database, run, position, readable_end(poll, position))
-        if _newest(bronze, table) != commit:
-            run.find()
+        if run.commits.get(commit.batch_id) != commit:
             overtaken += 1
             continue
         overtaken = 0
@@ -123,7 +127,6 @@ def _append_next(database: Database, run: _Run) -> tuple[Offset, ChangeCommit | 
     faults.reach(FaultPoint.BRONZE_APPENDED)
     run.bronze.update_incremental()
     if commit is not None and result.committed:
-        run.commits[commit.batch_id] = commit
         run.measures[commit.batch_id] = Measure(
             began,
             (utc_now() - began).total_seconds(),

@@ -60,15 +60,15 @@ def is_renamed(known: Known, instance: CaptureInstance) -> bool:
     return before is not None and (before.schema, before.table) != (instance.schema, instance.table)
 
 
-def see_name(database: Database, known: Known, instance: CaptureInstance) -> tuple[str, ...]:
-    """Record that the source table has another name now; gives the warning, if there is one.
+def with_name(known: Known, instance: CaptureInstance, outcome: TableOutcome) -> TableOutcome:
+    """The outcome, and that the source table has another name than when it was last seen.
 
     The server's DDL history tells of columns alone. Nothing else changes: a table is followed by
     its object id, and its name in the lake is the settings'.
     """
     before = known.source
     if before is None or not is_renamed(known, instance):
-        return ()
+        return outcome
     now = SourceName(instance.schema, instance.table, before.renames + 1)
     row = FactsRow(
         target=known.name.bronze,
@@ -77,8 +77,12 @@ def see_name(database: Database, known: Known, instance: CaptureInstance) -> tup
         event=str(Event.SCHEMA_CHANGE),
         detail=json.dumps({SOURCE: now.to_dict(), "renamed_from": before.to_dict()}),
     )
-    database.lake.facts.append([FactsEntry((row,), known.name.renamed_app, now.renames)])
-    return (f"The source table {before} is called {now} now; it is read as before.",)
+    told = f"The source table {before} is called {now} now; it is read as before."
+    return replace(
+        outcome,
+        facts=(*outcome.facts, FactsEntry((row,), known.name.renamed_app, now.renames)),
+        warnings=(told, *outcome.warnings),
+    )
 
 
 def switches(known: Known, instance: CaptureInstance, poll: Poll, outcome: TableOutcome) -> bool:

@@ -1,5 +1,6 @@
 """Two runs of one table at once: the second replans or ends, and nothing is lost or doubled."""
 
+import itertools
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,10 +10,11 @@ import pytest
 
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest import batch as batch_module
+from cdc_assets.ingest import changes as changes_module
 from cdc_assets.ingest.sync import sync
 from cdc_assets.silver import apply as apply_module
 from cdc_assets.silver.apply import apply_changes
-from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync, sync_unrecorded
 from cdc_assets_tests.path.killing import kill_case, stopped_at
 from cdc_assets_tests.source import Project
 
@@ -70,6 +72,58 @@ def test_a_sync_that_was_overtaken_while_it_planned_reads_nothing_twice(
     items.assert_each_change_once(TABLE)
     load(items)
     items.assert_identical(TABLE, COLUMNS)
+
+
+def test_the_facts_of_an_overtaking_sync_that_dies_are_written_by_the_other(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both plan one batch; who comes second finds its own words in bronze, and no facts of it."""
+    load(items)
+    change_items(items.source)
+    append_next = changes_module._append_next
+
+    def another_first(*arguments: Any) -> Any:
+        monkeypatch.setattr(changes_module, "_append_next", append_next)
+        sync_unrecorded(items, monkeypatch)
+        return append_next(*arguments)
+
+    monkeypatch.setattr(changes_module, "_append_next", another_first)
+    outcome = run_sync(items).outcomes[TABLE]
+    (batch,) = [r for r in items.database().lake.facts.batches(f"bronze/{TABLE}") if r.rows]
+    assert (batch.batch_id, batch.rows) == (1, outcome.rows)
+
+
+def test_limited_batches_of_two_syncs_all_have_facts(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one sync appends its batches, another appends one of them, and dies."""
+    load(items)
+    for base in (100, 300, 500):
+        change_items(items.source, base)
+    items.tables = {TABLE: {"max_commits_per_batch": 1}}
+    append, turns, others = changes_module.append_batch, itertools.count(), itertools.count()
+
+    def one_and_no_more(*arguments: Any) -> Any:
+        assert next(others) == 0, "it dies"
+        return append(*arguments)
+
+    def another_first(*arguments: Any) -> Any:
+        if next(turns) == 1:
+            with monkeypatch.context() as own:
+                own.setattr(changes_module, "append_batch", one_and_no_more)
+                sync_unrecorded(items, monkeypatch)
+        return append(*arguments)
+
+    monkeypatch.setattr(changes_module, "append_batch", another_first)
+    sync(items.database())
+    monkeypatch.setattr(changes_module, "append_batch", append)
+    load(items)
+    items.assert_each_change_once(TABLE)
+    items.assert_identical(TABLE, COLUMNS)
+    batches = {row["_batch_id"] for row in items.bronze(TABLE)} - {None}
+    facts = [row for row in items.database().lake.facts.batches(f"bronze/{TABLE}") if row.rows]
+    assert sorted(row.batch_id or 0 for row in facts) == sorted(batches)
+    assert len(batches) > 3
 
 
 def test_an_apply_that_read_an_older_bronze_is_overtaken(
