@@ -11,6 +11,8 @@ from typing import ClassVar
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _PY4J = "An error occurred while calling "
+_LITERAL = re.compile(r"""'.*'|".*"|`.*`|(?<!\w)[-+]?\d[\d.,:eE+-]*""")
+"""What may be a value in the text of an error: quoted, or a number."""
 
 
 class CdcError(Exception):
@@ -49,14 +51,23 @@ class UnexpectedError(CdcError):
 
 
 def expected(error: Exception) -> CdcError:
-    """An error as one of ours: itself, or its class and first line as an `UnexpectedError`."""
+    """An error as one of ours: itself, or its class and first line as an `UnexpectedError`.
+
+    Its text may hold a value of the data, which belongs in no message: literals are left out, and
+    of what converts values (Arrow, Python's own) all but the class.
+    """
     if isinstance(error, CdcError):
         return error
-    told = first_line(str(error))
+    converts = isinstance(error, (ValueError, ArithmeticError)) or _module(error) == "pyarrow"
+    told = "" if converts else _LITERAL.sub("…", first_line(str(error)))
     return UnexpectedError(
         f"{type(error).__name__}{': ' if told else ''}{told}",
         hint="The log has the traceback; please report it.",
     )
+
+
+def _module(error: Exception) -> str:
+    return type(error).__module__.partition(".")[0]
 
 
 def first_line(text: str) -> str:

@@ -17,6 +17,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from cdc_assets.contract import Column
+from cdc_assets.errors import CdcError, expected
 from cdc_assets.lake.failures import is_conflict, lake_failures
 from cdc_assets.lake.files import append_files
 from cdc_assets.lake.tables import (
@@ -31,7 +32,7 @@ from cdc_assets.lake.tables import (
 )
 from cdc_assets.planning.merging import key_bounds, quoted
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
-from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, Connections
+from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, Connections, ValueTooLargeError
 from cdc_assets.sqlserver.read import arrow_schema, read_range, with_large_values
 from cdc_assets.sqlserver.types import arrow_type
 
@@ -165,9 +166,12 @@ def _write(
             )
     except Exception:
         # An error of the source crosses delta-rs as text; the original says what to do.
-        if reading.error is not None:
+        if reading.error is None:
+            raise
+        if isinstance(reading.error, (CdcError, ValueTooLargeError)):
             raise reading.error from None
-        raise
+        # What nobody foresaw of a read is no failure of the lake.
+        raise expected(reading.error) from reading.error
     finally:
         batches.close()
     known = [wait for wait in reading.waits if wait is not None]

@@ -43,6 +43,7 @@ _UNREACHABLE = (
     *("error sending request", "error performing", "credential", "connection refused"),
     *("unknownhostexception", "no suitable object store"),
 )
+_SPARK = {"pyspark", "py4j"}
 _OTHERWISE = ("os error", "panicked with message")
 _CHAIN = "↳"
 """Begins each further line of what delta-rs says."""
@@ -88,7 +89,7 @@ def is_conflict(error: Exception) -> bool:
 def lake_error(error: Exception, uri: str) -> CdcError | None:
     """What a failure says about the table at `uri`, or None where it is not about the lake."""
     # A lost conflict is no failure, and a lost connection is the source's or the JVM's.
-    if isinstance(error, (CdcError, ConnectionError)) or is_conflict(error):
+    if not _is_of_lake(error) or isinstance(error, ConnectionError) or is_conflict(error):
         return None
     text = str(error).lower()
     reason, place = _reason(str(error)), _without_queries(uri)
@@ -116,6 +117,12 @@ def lake_error(error: Exception, uri: str) -> CdcError | None:
             hint="Check `lake` and `storage_options` in tables.yaml, and the way there.",
         )
     return None
+
+
+def _is_of_lake(error: Exception) -> bool:
+    """Whether its class is one that reports a lake: any other's text may be of a value, or ours."""
+    libraries = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    return isinstance(error, (DeltaError, OSError)) or not libraries.isdisjoint(_SPARK)
 
 
 def _has(text: str, words: tuple[str, ...]) -> bool:

@@ -121,7 +121,11 @@ def query(sql: str, **tables: DeltaTable) -> pa.Table:
             builder = builder.register(name, table)
         # By pyarrow's reader: delta-rs's own waits for its workers without letting go of the GIL,
         # which a worker needs for the next rows of a stream of ours. Then nothing moves again.
-        return plain(pa.RecordBatchReader.from_stream(builder.execute(sql)).read_all())
+        try:
+            return plain(pa.RecordBatchReader.from_stream(builder.execute(sql)).read_all())
+        except pa.ArrowException as error:
+            # DataFusion's own, which crosses that reader as text.
+            raise DeltaError(str(error)) from error
 
 
 def plain(table: pa.Table) -> pa.Table:

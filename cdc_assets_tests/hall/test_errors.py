@@ -2,10 +2,13 @@
 
 import pickle
 
+import pyarrow as pa
 import pytest
+from deltalake.exceptions import DeltaError
 
 from cdc_assets import errors
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, LakeDamagedError, UnexpectedError, expected
+from cdc_assets.lake.failures import lake_error
 
 ALL = [
     kind
@@ -39,3 +42,31 @@ def test_only_these_pass_by_themselves() -> None:
         "source_busy",
         "commit_conflict",
     }
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        (pa.ArrowInvalid("Failed to parse string: 'hunter2' as int32"), "ArrowInvalid"),
+        (pa.ArrowTypeError("Expected bytes, got a 'hunter2'"), "ArrowTypeError"),
+        (ValueError("invalid literal: hunter2"), "ValueError"),
+        (DeltaError("Cast error: no 12345 in Int32, nor 'hun'ter2'"), "DeltaError: Cast error: no"),
+        (KeyError("hunter2"), "KeyError: …"),
+        (RuntimeError("nobody foresaw this"), "RuntimeError: nobody foresaw this"),
+    ],
+)
+def test_an_unforeseen_error_shows_no_value(error: Exception, what: str) -> None:
+    """A value of the data may stand in any text; the log has it, with the traceback."""
+    assert lake_error(error, "/lake/sales/bronze/items") is None
+    ours = expected(error)
+    assert isinstance(ours, UnexpectedError)
+    assert ours.what.startswith(what)
+    assert not any(value in str(ours) for value in ("hunter2", "12345", "ter2"))
+
+
+def test_only_what_a_lake_raises_tells_of_a_lake() -> None:
+    text = "Failed to parse: invalid json"
+    assert isinstance(lake_error(DeltaError(text), "/lake/bronze/items"), LakeDamagedError)
+    assert isinstance(lake_error(OSError(text), "/lake/bronze/items"), LakeDamagedError)
+    assert lake_error(pa.ArrowInvalid(text), "/lake/bronze/items") is None
+    assert lake_error(RuntimeError(text), "/lake/bronze/items") is None

@@ -113,7 +113,7 @@ def test_an_unforeseen_failure_fails_its_table_alone(
 
     def fails_for_other(*arguments: Any) -> Any:
         if arguments[1].table.key == "dbo_other":
-            raise ValueError("\x1b[31mnobody foresaw this\x1b[0m\nand more")
+            raise RuntimeError("\x1b[31mnobody foresaw this\x1b[0m\nand more")
         return read(*arguments)
 
     monkeypatch.setattr(advance_module, "read_snapshot", fails_for_other)
@@ -121,8 +121,25 @@ def test_an_unforeseen_failure_fails_its_table_alone(
     assert report.outcomes[TABLE].work is Work.SNAPSHOT
     error = report.outcomes["dbo_other"].error
     assert isinstance(error, UnexpectedError)
-    assert str(error).startswith("sales.dbo_other: ValueError: nobody foresaw this.")
+    assert str(error).startswith("sales.dbo_other: RuntimeError: nobody foresaw this.")
     assert f"bronze/{TABLE}" in items.database().lake.control.read()
+
+
+def test_an_unforeseen_failure_of_a_read_is_not_the_lakes(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_sync(items)
+    change_items(items.source)
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise OSError("No such file or directory")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("cdc_assets.engines.arrow.read_range", fails)
+        error = sync(items.database()).outcomes[TABLE].error
+    assert isinstance(error, UnexpectedError)
+    run_sync(items)
+    items.assert_each_change_once(TABLE)
 
 
 def test_a_missing_silver_loses_its_verdict_on_a_quiet_day(
