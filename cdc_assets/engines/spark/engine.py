@@ -224,7 +224,7 @@ def _failures_typed(uri: str) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as failure:
         if (ours := typed_error(failure)) is not None:
-            raise ours from None
+            raise ours from (failure if isinstance(ours, UnexpectedError) else None)
         if is_conflict(failure):
             raise _ConflictError from None
         raise (lake_error(failure, uri) or expected(failure)) from failure

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cdc_assets.errors import CdcError
+from cdc_assets.errors import CdcError, expected
 from cdc_assets.sqlserver.connection import ValueTooLargeError
 
 _TOO_LARGE = "value_too_large"
@@ -34,11 +34,16 @@ class TaskError(Exception):
 
 @contextmanager
 def typed_in_text() -> Iterator[None]:
-    """In a task: let our errors out as `TaskError`, so that `typed_error` finds them."""
+    """In a task: let its errors out as `TaskError`, so that `typed_error` finds them.
+
+    Those that nobody foresaw too: in the driver their text would be taken for the lake's.
+    """
     try:
         yield
     except (CdcError, ValueTooLargeError) as error:
         raise TaskError(error) from None
+    except Exception as error:
+        raise TaskError(expected(error)) from error
 
 
 def typed_error(failure: BaseException) -> Exception | None:

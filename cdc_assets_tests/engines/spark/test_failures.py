@@ -27,9 +27,16 @@ def test_a_value_too_large_comes_back() -> None:
     assert isinstance(typed_error(caught.value), ValueTooLargeError)
 
 
+def test_what_a_task_did_not_foresee_comes_back_as_that_and_without_its_value() -> None:
+    with pytest.raises(TaskError) as caught, typed_in_text():
+        raise ValueError("failed to parse: 'hunter2'")
+    back = typed_error(caught.value)
+    assert isinstance(back, errors.UnexpectedError)
+    assert back.what == "ValueError"
+    assert isinstance(caught.value.__cause__, ValueError), "the log has the traceback"
+
+
 def test_other_failures_pass() -> None:
-    with pytest.raises(ZeroDivisionError), typed_in_text():
-        raise ZeroDivisionError
     assert typed_error(RuntimeError("Job aborted")) is None
 
 
