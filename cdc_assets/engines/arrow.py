@@ -131,12 +131,15 @@ class Rows(Protocol):
 def append_rows(plan: AppendPlan, options: StorageOptions, rows: Rows) -> AppendResult:
     """Append rows that are read once: a lost conflict is an error, and a rerun finds what is there.
 
-    Nothing is read where the plan's tag is committed already. Raises `CommitConflictError`.
+    Nothing is read where the plan's tag is committed already. Raises `CommitConflictError`, and
+    as the engine's `append` does where the lake fails or bronze was replaced.
     """
-    table = DeltaTable(plan.uri, storage_options=dict(options))
-    if table.transaction_version(plan.tag.app_id) is not None:
-        return AppendResult(committed=False)
-    return retry_conflicts(lambda: _write(table, plan, rows), where=plan.table, attempts_max=1)
+    with lake_failures(plan.uri):
+        table = DeltaTable(plan.uri, storage_options=dict(options))
+        check_same(table_id(table), plan.table_id, where=plan.table)
+        if table.transaction_version(plan.tag.app_id) is not None:
+            return AppendResult(committed=False)
+        return retry_conflicts(lambda: _write(table, plan, rows), where=plan.table, attempts_max=1)
 
 
 def _write(

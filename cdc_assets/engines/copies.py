@@ -1,29 +1,25 @@
-"""The rows of a copy as a snapshot's: columns matched by name, values cast where nothing is lost.
-
-What reaches bronze must be what a read of the server gives: a key that is written otherwise would
-be another row.
-"""
+"""The rows of a copy as a snapshot's: columns matched by name, values as `fitting` has them."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import itertools
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from cdc_assets.contract import Column
-from cdc_assets.errors import SeedRefusedError
+from cdc_assets.engines.fitting import fitted, fitting
+from cdc_assets.errors import SeedRefusedError, first_line
 from cdc_assets.planning.columns import find_name, listed
 from cdc_assets.sqlserver.catalog import Captured, CapturedColumn
 from cdc_assets.sqlserver.read import arrow_schema
 from cdc_assets.sqlserver.types import arrow_type
 
-_GUID = r"^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$"
-_TIME_WIDTHS = ((0, 8), (3, 12), (6, 15), (7, 16))
-"""Up to so many digits of a second, a read gives so many characters."""
+TRIAL_ROWS_MAX = 10_000
+"""Rows of a copy that are fitted before anything is written: what is amiss is so mostly in all."""
 
 
 class ArrowStream(Protocol):
@@ -54,7 +50,7 @@ def places_of(schema: pa.Schema, captured: Captured) -> dict[str, int]:
     """
     places = {}
     for column in captured.columns:
-        if column.is_computed:
+        if not column.is_read:
             continue
         found = find_name(column.name, schema.names) or find_name(column.source_name, schema.names)
         if found is None or schema.names.count(found) != 1:
@@ -70,7 +66,7 @@ def places_of(schema: pa.Schema, captured: Captured) -> dict[str, int]:
 
 def _check_type(column: CapturedColumn, given: pa.DataType) -> None:
     kind = given.value_type if pt.is_dictionary(given) else given
-    if not (pt.is_null(kind) or any(fits(kind) for fits in _fitting(column.column.type))):
+    if not (pt.is_null(kind) or any(fits(kind) for fits in fitting(column.column.type))):
         raise SeedRefusedError(
             f"column {column.source_name} is {given} in the copy, and {column.type.name} in the"
             f" table, which is {column.column.type} in the lake",
@@ -78,35 +74,40 @@ def _check_type(column: CapturedColumn, given: pa.DataType) -> None:
         )
 
 
-def _fitting(declared: str) -> Sequence[Any]:
-    """Which Arrow types may become a declared one."""
-    if declared.startswith("DECIMAL"):
-        return (pt.is_decimal, pt.is_integer)
-    if declared in ("SMALLINT", "INT", "BIGINT"):
-        # pandas has integers with NULLs among them as floating point.
-        return (pt.is_integer, pt.is_floating)
-    return {
-        "BOOLEAN": (pt.is_boolean,),
-        "FLOAT": (pt.is_floating, pt.is_integer),
-        "DOUBLE": (pt.is_floating, pt.is_integer),
-        "DATE": (pt.is_date,),
-        "TIMESTAMP_NTZ": (lambda t: pt.is_timestamp(t) and t.tz is None,),
-        "TIMESTAMP": (lambda t: pt.is_timestamp(t) and t.tz is not None,),
-        "STRING": (pt.is_string, pt.is_large_string, pt.is_string_view, pt.is_time),
-        "BINARY": (
-            pt.is_binary,
-            pt.is_large_binary,
-            pt.is_binary_view,
-            pt.is_fixed_size_binary,
-        ),
-    }[declared]
+def looked_at(
+    reader: pa.RecordBatchReader, captured: Captured, places: Mapping[str, int]
+) -> Iterator[pa.RecordBatch]:
+    """All batches of a copy, its first rows fitted on trial: nothing has to be written to refuse.
+
+    Raises `SeedRefusedError` for a value that does not fit and where the copy cannot be read.
+    """
+    batches = _read(reader)
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return iter(())
+    trial = first.slice(0, TRIAL_ROWS_MAX)
+    for column in captured.columns:
+        if column.name in places:
+            fitted(trial.column(places[column.name]), column)
+    return itertools.chain((first,), batches)
+
+
+def _read(reader: pa.RecordBatchReader) -> Generator[pa.RecordBatch]:
+    try:
+        yield from reader
+    except Exception as error:
+        # Said here: beside a write it would pass for an error of the lake.
+        raise SeedRefusedError(
+            f"the copy cannot be read: {type(error).__name__}: {first_line(str(error))}",
+            hint="Read it again.",
+        ) from error
 
 
 @dataclass(slots=True)
 class CopyRows:
     """A copy as an append's rows; see `engines.arrow.Rows`."""
 
-    reader: pa.RecordBatchReader
+    copy: Iterable[pa.RecordBatch]
     columns: tuple[Column, ...]
     captured: Captured
     places: Mapping[str, int]
@@ -119,12 +120,12 @@ class CopyRows:
     def batches(self) -> Generator[pa.RecordBatch]:
         """Its batches, of exactly `columns`; raises `SeedRefusedError` for a value that is cut."""
         try:
-            for batch in self.reader:
+            for batch in self.copy:
                 if batch.num_rows:
-                    fitted = self._fit(batch)
-                    self.rows += fitted.num_rows
-                    self.bytes += fitted.nbytes
-                    yield fitted
+                    ours = self._fit(batch)
+                    self.rows += ours.num_rows
+                    self.bytes += ours.nbytes
+                    yield ours
         except Exception as error:
             self.error = self.error or error
             raise
@@ -135,47 +136,8 @@ class CopyRows:
         for column in self.columns:
             place = self.places.get(column.name)
             if place is not None:
-                arrays.append(_values(batch.column(place), known[column.name]))
+                arrays.append(fitted(batch.column(place), known[column.name]))
             else:
                 value = pa.scalar(self.constants.get(column.name)).cast(arrow_type(column.type))
                 arrays.append(pa.repeat(value, batch.num_rows))
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self.columns))
-
-
-def _values(given: pa.Array, column: CapturedColumn) -> pa.Array:
-    """A column's values as a read of the server gives them."""
-    try:
-        if pt.is_dictionary(given.type):
-            given = given.cast(given.type.value_type)
-        return _cast(given, column)
-    except pa.ArrowInvalid as error:
-        raise SeedRefusedError(
-            f"column {column.source_name} has a value that {column.column.type} cannot hold:"
-            f" {str(error).splitlines()[0].rstrip('.')}",
-            hint="Is it a copy of this table?",
-        ) from None
-
-
-def _cast(given: pa.Array, column: CapturedColumn) -> pa.Array:
-    target = arrow_type(column.column.type)
-    if pt.is_time(given.type):
-        digits = 7 if column.type.time_scale is None else column.type.time_scale
-        width = next(width for most, width in _TIME_WIDTHS if digits <= most)
-        text = given.cast(pa.time64("ns")).cast(pa.string())
-        return pc.utf8_slice_codeunits(text, 0, width)
-    if pt.is_timestamp(given.type) and given.type.unit == "ns":
-        # Cut, as every read is, and towards the past also before 1970.
-        given = pc.floor_temporal(given, unit="microsecond")
-    if column.type.name == "uniqueidentifier" and not pt.is_null(given.type):
-        text = pc.utf8_upper(given.cast(pa.string()))
-        if not pc.all(pc.match_substring_regex(text, _GUID)).as_py() and text.null_count < len(
-            text
-        ):
-            raise pa.ArrowInvalid("it is no GUID in the form that the server prints")
-        return text
-    cast = given.cast(target, safe=not pt.is_floating(target))
-    if pt.is_float32(target) and pt.is_float64(given.type):
-        same = pc.or_(pc.equal(cast.cast(given.type), given), pc.is_nan(given))
-        if pc.any(pc.invert(same)).as_py():
-            raise pa.ArrowInvalid("it has more digits")
-    return cast

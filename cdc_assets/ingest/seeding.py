@@ -14,7 +14,7 @@ from datetime import datetime
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Column, bronze_columns
 from cdc_assets.engines.arrow import append_rows
-from cdc_assets.engines.copies import ArrowStream, CopyRows, as_reader, places_of
+from cdc_assets.engines.copies import ArrowStream, CopyRows, as_reader, looked_at, places_of
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import (
     CdcError,
@@ -86,6 +86,7 @@ def _seed(database: Database, key: str, copy: ArrowStream, as_of: AsOf) -> Table
     reader = as_reader(copy)
     instance, columns, poll, snapshot = with_retries(lambda: _plan(database, known, as_of, opened))
     places = places_of(reader.schema, columns)
+    batches = looked_at(reader, columns, places)
     prepared = _prepared(database, known, (instance, columns, poll), snapshot, opened is None)
     opened_now = open_snapshots(database, [prepared])[table]
     if isinstance(opened_now, CdcError):
@@ -97,8 +98,11 @@ def _seed(database: Database, key: str, copy: ArrowStream, as_of: AsOf) -> Table
     def append() -> AppendResult:
         constants = dict(snapshot_constants(database, prepared))
         plan = snapshot_plan(database, prepared)
-        rows = CopyRows(reader, plan.columns, columns, places, constants)
-        return append_rows(plan, database.lake.options, rows)
+        rows = CopyRows(batches, plan.columns, columns, places, constants)
+        try:
+            return append_rows(plan, database.lake.options, rows)
+        except SeedRefusedError as error:
+            raise _refused_midway(error, table, as_of) from error
 
     outcome = write_snapshot(database, prepared, append)
     Recorder(database, poll, {table.bronze: known.snapshots}).record([outcome])
@@ -144,6 +148,17 @@ def _has_one(table: TableName, snapshot: Snapshot) -> SeedRefusedError:
         f"it has a snapshot at {snapshot.at.lsn} already{of}",
         where=str(table),
         hint=f"A copy can only be the first. {anew(str(table))}",
+    )
+
+
+def _refused_midway(error: SeedRefusedError, table: TableName, as_of: AsOf) -> SeedRefusedError:
+    """The snapshot is open by then: a sync leaves the table to its copy until a person decides."""
+    name = str(table).replace(".", " ", 1)
+    return SeedRefusedError(
+        error.what,
+        where=str(table),
+        hint=f"{error.hint} None of its rows is in bronze, and syncs leave the table alone: seed a"
+        f" mended copy as of the same {as_of}, or give it up: cdc-assets reset {name}.",
     )
 
 

@@ -50,6 +50,11 @@ class CapturedColumn:
         """Its name at the source."""
         return self.source or self.column.name
 
+    @property
+    def is_read(self) -> bool:
+        """Whether a snapshot has its values; else they are NULL, as they are in the changes."""
+        return not self.is_computed and not self.is_missing
+
 
 @dataclass(frozen=True, slots=True)
 class Captured:
@@ -69,11 +74,7 @@ class Captured:
 
         Not the computed columns: what is not selected is NULL, as they are in the change table.
         """
-        return tuple((c.source_name, c.name) for c in self.columns if self._is_read(c))
-
-    @staticmethod
-    def _is_read(column: CapturedColumn) -> bool:
-        return not column.is_computed and not column.is_missing
+        return tuple((c.source_name, c.name) for c in self.columns if c.is_read)
 
     @property
     def names(self) -> tuple[str, ...]:

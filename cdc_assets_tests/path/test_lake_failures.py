@@ -8,14 +8,17 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from cdc_assets.errors import CdcError, LakeDamagedError, LakeUnavailableError
+from cdc_assets.ingest.seeding import seed
 from cdc_assets.ingest.sync import sync
+from cdc_assets.lsn import Lsn
 from cdc_assets.silver.apply import apply_tables
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load
 from cdc_assets_tests.source import Project
@@ -249,3 +252,32 @@ def test_no_right_to_write(items: Project) -> None:
     load(items)
     items.assert_identical(TABLE, COLUMNS)
     items.assert_each_change_once(TABLE)
+
+
+@ARROW
+def test_a_full_disk_while_a_copy_is_written(items: Project) -> None:
+    """It says what every other write says, and the same seed goes on."""
+    change_items(items.source)
+    lsn, many = Lsn(items.source.captured()), 2_000
+    columns = {
+        "id": pa.array(range(many), pa.int32()),
+        "name": [f"{i * 7919:x}{i * 104729:x}" for i in range(many)],
+        **{name: pa.nulls(many) for name in ("price", "at", "note")},
+    }
+    copy = pa.table(columns)
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def filling() -> Iterator[pa.RecordBatch]:
+        (batch,) = copy.to_batches()
+        yield batch.slice(0, 1)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, most[1]))
+        yield batch.slice(1)
+
+    reader = pa.RecordBatchReader.from_batches(copy.schema, filling())
+    try:
+        with pytest.raises(LakeUnavailableError, match=r"there is no space left for .*bronze"):
+            seed(items.database(), TABLE, reader, lsn)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
+    assert items.bronze(TABLE) == []
+    assert seed(items.database(), TABLE, copy, lsn).rows == many

@@ -6,25 +6,31 @@ import sys
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from cdc_assets.contract import Column, bronze_columns
+from cdc_assets.engines import copies
+from cdc_assets.engines.arrow import append_rows
 from cdc_assets.errors import (
     CdcError,
     DataLossError,
     SeedOpenError,
     SeedRefusedError,
+    TableReplacedError,
     UnsupportedColumnError,
 )
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest import seeding
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.resets import reset
 from cdc_assets.ingest.seeding import seed
 from cdc_assets.ingest.sync import sync
 from cdc_assets.lsn import Lsn
+from cdc_assets.planning.plans import AppendResult
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets.sqlserver import clock_queries
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
@@ -48,9 +54,9 @@ SCHEMA = pa.schema(
 )
 
 
-def copy_of(source: Source) -> pa.Table:
+def copy_of(source: Source, note: str = "note") -> pa.Table:
     """The table as it is now, as some other tool has read it."""
-    rows = source.rows("SELECT id, name, price, at, note FROM dbo.items")
+    rows = source.rows(f"SELECT id, name, price, at, {note} FROM dbo.items")
     return pa.table(dict(zip(SCHEMA.names, zip(*rows, strict=True), strict=True)), schema=SCHEMA)
 
 
@@ -221,17 +227,92 @@ def test_a_copy_older_than_the_instance_is_refused(items: Project) -> None:
 
 
 @ARROW
-def test_a_value_that_does_not_fit_commits_no_row(items: Project) -> None:
-    """It is met when the rows are on their way: the same call with a mended copy goes on."""
+def test_a_value_that_does_not_fit_commits_no_row(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Met on the way, the snapshot is open: the same call with a mended copy goes on."""
     copy, started = begun(items)
-    prices = pa.array([Decimal("0.12345")] * copy.num_rows)
+    prices = pa.array([*copy["price"].to_pylist()[:-1], Decimal("0.12345")])
     broken = copy.set_column(2, "price", prices)
     with pytest.raises(SeedRefusedError, match="column price has a value that DECIMAL"):
         seed(items.database(), TABLE, broken, started)
+    assert not (items.folder / "lake").exists()
+    monkeypatch.setattr(copies, "TRIAL_ROWS_MAX", 1)
+    with pytest.raises(SeedRefusedError, match=r"seed a mended copy.*cdc-assets reset sales dbo_"):
+        seed(items.database(), TABLE, broken, started)
     assert items.bronze(TABLE) == []
+    (error,) = [outcome.error for outcome in sync(items.database()).failed]
+    assert isinstance(error, SeedOpenError)
     seed(items.database(), TABLE, copy, started)
     load(items)
     items.assert_identical(TABLE, COLUMNS)
+
+
+@ARROW
+def test_keys_are_written_as_the_server_writes_them(project: Project) -> None:
+    """Trimmed, as text of another width, as plain integers: else a row would be there twice."""
+    source = project.source
+    source.execute(
+        "CREATE TABLE dbo.items (c char(5) NOT NULL, n nchar(3) NOT NULL, b binary(3) NOT NULL,"
+        " t time(3) NOT NULL, d numeric(10,0) NOT NULL, v int, PRIMARY KEY (c, n, b, t, d))",
+        "INSERT dbo.items VALUES ('a', N'é', 0x01, '10:00:00', 1, 0),"
+        " ('b', N'😀', 0x02, '11:00:00', 2, 0)",
+    )
+    source.enable("items")
+    source.execute("UPDATE dbo.items SET v = 1")
+    project.tables = {TABLE: None}
+    copy = pa.table(
+        {
+            "c": ["a", "b"],
+            "n": ["é", "😀"],
+            "b": [b"\1", b"\2"],
+            "t": ["10:00:00", "11:00:00.0000000"],
+            "d": [1, 2],
+            "v": [1, 1],
+        }
+    )
+    seed(project.database(), TABLE, copy, newest_lsn(source))
+    source.execute("UPDATE dbo.items SET v = 2 WHERE c = 'a'", "DELETE dbo.items WHERE c = 'b'")
+    source.captured()
+    load(project)
+    project.assert_identical(TABLE, ("c", "n", "b", "d", "v"))
+    assert project.silver(TABLE, ["t"]) == [("10:00:00.000",)]
+
+
+@ARROW
+def test_a_column_that_the_table_has_no_more_is_not_asked_for(items: Project) -> None:
+    """Also not where another has its name now: no change would ever correct its values."""
+    copy, _ = begun(items)
+    items.source.execute("ALTER TABLE dbo.items DROP COLUMN note")
+    items.source.execute("UPDATE dbo.items SET name = N'x' WHERE id = 1")
+    lsn, copy = newest_lsn(items.source), copy_of(items.source, "CAST('re-added' AS varchar(9))")
+    seed(items.database(), TABLE, copy, lsn)
+    assert {row["note"] for row in items.bronze(TABLE)} == {None}
+    reset(items.database(), TABLE)
+    seed(items.database(), TABLE, copy.drop_columns(["note"]), lsn)
+    load(items)
+    items.assert_identical(TABLE, ("id", "name", "price", "at"))
+
+
+@ARROW
+def test_a_reset_while_a_copy_is_written(items: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows never reach the table that took bronze's place."""
+    copy, started = begun(items)
+
+    def after_a_reset(*arguments: Any) -> AppendResult:
+        reset(items.database(), TABLE)
+        items.source.execute("UPDATE dbo.items SET name = N'later' WHERE id = 1")
+        items.source.captured()
+        run_sync(items)
+        return append_rows(*arguments)
+
+    monkeypatch.setattr(seeding, "append_rows", after_a_reset)
+    with pytest.raises(TableReplacedError, match="nothing was written"):
+        seed(items.database(), TABLE, copy, started)
+    monkeypatch.undo()
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+    items.assert_each_change_once(TABLE)
 
 
 @ARROW
