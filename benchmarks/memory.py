@@ -14,14 +14,13 @@ from benchmarks.snapshot_child import snapshot_child
 from benchmarks.snapshots import CONNECTIONS, into_folders
 from benchmarks.source import Source, running_source
 from cdc_assets.engines.arrow import BATCHES_WAITING_MAX
+from cdc_assets.lake.files import ROW_GROUP_BYTES
 from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START
 from cdc_assets.sqlserver.read import next_large_value_bytes
 
 FEW, MANY = 2_000_000, 20_000_000
 VALUES = 100
 VALUE_BYTES, SMALL_BYTES = 5 << 20, 10
-FILE_BYTES = 100 << 20
-"""Where delta-rs ends a file, where a table says nothing of it."""
 HOW = (
     "the product's own process, a new one each time: VmHWM after one sync into an empty lake,"
     " arrow engine; the server is not counted"
@@ -76,8 +75,9 @@ def _of_values(small: Sequence[float], large: Sequence[float]) -> Figure:
         "cap_is": (
             f"the peak with values of {SMALL_BYTES} bytes, and the most that our limits let it"
             f" hold of large ones: a fetch buffer for each of {CONNECTIONS} connections, a batch"
-            f" each, {BATCHES_WAITING_MAX} that wait and one that is written, and a file of"
-            f" {FILE_BYTES >> 20} MB that delta-rs has begun: {held_mb:.0f} MB"
+            f" each, {BATCHES_WAITING_MAX} that wait and one that is written, and a row group of"
+            f" {ROW_GROUP_BYTES >> 20} MB and a value, as rows, encoded and compressed:"
+            f" {held_mb:.0f} MB"
         ),
         "measured": HOW,
     }
@@ -89,7 +89,8 @@ def _held_bytes() -> int:
     while buffer is not None and buffer < VALUE_BYTES:
         buffer = next_large_value_bytes(buffer, 1 << 30)
     batches = CONNECTIONS + BATCHES_WAITING_MAX + 1
-    return CONNECTIONS * (buffer or 0) + batches * VALUE_BYTES + FILE_BYTES
+    row_group = ROW_GROUP_BYTES + VALUE_BYTES
+    return CONNECTIONS * (buffer or 0) + batches * VALUE_BYTES + 3 * row_group
 
 
 def _by_turns(source: Source, folder: Path, tables: Mapping[str, int]) -> Peaks:

@@ -104,7 +104,9 @@ def _write(place: PyFileSystem, schema: pa.Schema, groups: Iterator[pa.Table]) -
     try:
         with (
             place.open_output_stream(path) as stream,
-            pq.ParquetWriter(stream, schema, compression="snappy") as writer,
+            pq.ParquetWriter(
+                stream, schema, compression="snappy", write_statistics=_never_large(schema)
+            ) as writer,
         ):
             for group in groups:
                 writer.write_table(group, row_group_size=max(group.num_rows, 1))
@@ -115,6 +117,15 @@ def _write(place: PyFileSystem, schema: pa.Schema, groups: Iterator[pa.Table]) -
         raise
     size = place.get_file_info(path).size
     return AddAction(path, int(size or 0), {}, int(time.time() * 1000), True, found.to_json())
+
+
+def _never_large(schema: pa.Schema) -> list[str]:
+    """Columns whose values the file may keep for its own statistics, which cost several copies."""
+    return [f.name for f in schema if f.name.startswith("_") or not _may_be_large(f.type)]
+
+
+def _may_be_large(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 @dataclass(slots=True)
