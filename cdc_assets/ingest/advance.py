@@ -27,7 +27,7 @@ from cdc_assets.ingest.instances import (
     with_name,
 )
 from cdc_assets.ingest.known import Known
-from cdc_assets.ingest.losses import is_lost, read_position, recover
+from cdc_assets.ingest.losses import find_loss, read_position, recover
 from cdc_assets.ingest.outcome import NewestRows, Shared, TableOutcome, Work
 from cdc_assets.ingest.snapshot import (
     SnapshotRequest,
@@ -68,17 +68,16 @@ def prepare(database: Database, known: Known, poll: Poll) -> Known:
     if known.error or known.position or known.snapshots.newest or known.resnapshot:
         return known
     try:
-        found = with_retries(
-            lambda: prepare_snapshot(
-                database,
-                known.name,
-                _instance(database, known, poll),
-                poll,
-                known.snapshots,
-            )
-        )
+        return with_retries(lambda: _prepared(database, known, poll))
     except Exception as error:  # noqa: BLE001 - one table's failure fails that table alone
         return replace(known, error=_ours(known, error))
+
+
+def _prepared(database: Database, known: Known, poll: Poll) -> Known:
+    instance = _instance(database, known, poll)
+    known = see_instances(database, known, instance, poll)
+    request = SnapshotRequest(reader=known.reader(instance, poll))
+    found = prepare_snapshot(database, known.name, instance, poll, known.snapshots, request)
     return replace(known, prepared=found)
 
 
@@ -159,7 +158,8 @@ def _turn(
             hint=f"Restore {database.name.facts_uri}. {anew(str(table))}",
         )
     if complete is None or known.position is None:
-        request = SnapshotRequest(wait=known.resnapshot)
+        reader = known.reader(instance, poll)
+        request = SnapshotRequest(wait=known.resnapshot, reader=reader)
         return take_snapshot(database, table, instance, poll, known.snapshots, request)
     if known.resnapshot or known.snapshots.open is not None or fills_columns(database, known):
         return _snapshot_anew(database, known, instance, poll, shared)
@@ -184,15 +184,19 @@ def _snapshot_anew(
     poll: Poll,
     shared: Shared,
 ) -> TableOutcome:
-    """Go on with the open snapshot, or take the one that a person asks for.
+    """Go on with the open snapshot, or take the one that a person or a switch asks for.
 
-    It closes the gap that there is by now. One that only repeats must not keep the table from its
-    changes: where it cannot be read, they are.
+    A person's closes the gap that there is by now. Any other leaves a gap to the settings, unless
+    it was opened to close one. One that only repeats must not keep the table from its changes:
+    where it cannot be read, they are.
     """
     opened = known.snapshots.open
     lost_from = opened.lost_from if opened else None
     position = read_position(database, known)
-    if lost_from is None and is_lost(position, known, instance, poll):
+    loss = find_loss(position, known, instance, poll) if lost_from is None else None
+    if loss is not None and not known.resnapshot:
+        return recover(database, known, loss)
+    if loss is not None:
         lost_from = position.commit_ts
     reader = known.reader(instance, poll)
     request = SnapshotRequest(position, lost_from, wait=known.resnapshot, reader=reader)

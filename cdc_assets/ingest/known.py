@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cdc_assets.errors import CdcError, TableReplacedError
 from cdc_assets.ingest.snapshot import PreparedSnapshot
+from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
 from cdc_assets.planning.instances import Reader, SourceName, Switch, reader_at, readers, resolve
 from cdc_assets.planning.losses import Gap
@@ -70,10 +71,12 @@ class Known:
         """The instance to go on with; raises `CaptureInstanceUnknownError`."""
         return resolve(instances, wanted, self.identity, self.recorded, where=str(self.name))
 
-    def reader(self, instance: CaptureInstance, poll: Poll) -> CaptureInstance:
-        """The instance that changes after all that the poll saw are read from."""
-        after = newest_lsn(poll, instance).next()
-        return poll.listed(reader_at(self.chain(instance, poll), after)) or instance
+    def reader(
+        self, instance: CaptureInstance, poll: Poll, after: Lsn | None = None
+    ) -> CaptureInstance:
+        """The instance that changes after an LSN are read from: all that the poll saw, if None."""
+        first = (after or newest_lsn(poll, instance)).next()
+        return poll.listed(reader_at(self.chain(instance, poll), first)) or instance
 
     def chain(self, instance: CaptureInstance, poll: Poll) -> tuple[Reader, ...]:
         """Who may read the table; `instance` is the current one where none is on record.

@@ -70,13 +70,15 @@ def recover(database: Database, known: Known, loss: DataLossError) -> TableOutco
     return take_snapshot(database, table, instance, poll, known.snapshots, request)
 
 
-def is_lost(position: Offset, known: Known, instance: CaptureInstance, poll: Poll) -> bool:
-    """Whether there is a gap that the changes after a position cannot get past."""
+def find_loss(
+    position: Offset, known: Known, instance: CaptureInstance, poll: Poll
+) -> DataLossError | None:
+    """The gap that the changes after a position cannot get past, if there is one."""
     try:
         check_continues(position, known.chain(instance, poll), poll, where=str(known.name))
-    except DataLossError:
-        return True
-    return False
+    except DataLossError as loss:
+        return loss
+    return None
 
 
 def _refreshed(database: Database, known: Known) -> Known:

@@ -25,6 +25,7 @@ from cdc_assets.errors import (
 )
 from cdc_assets.ingest.clock import commit_at_or_below, first_commit_after
 from cdc_assets.ingest.columns import columns_to_load
+from cdc_assets.ingest.instances import see_instances
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import poll_database
@@ -43,6 +44,7 @@ from cdc_assets.lake.bronze import snapshot_rows
 from cdc_assets.lake.tables import beyond_arrow, check_names, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
+from cdc_assets.planning.instances import siblings
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import AppendResult, EngineChoice
 from cdc_assets.planning.polls import CaptureInstance, Poll
@@ -68,7 +70,7 @@ def seed(
     `as_of` is when the copy *began* to be read, a time or an LSN: every commit up to then must be
     in the copy, later ones may be, since they come again as changes. In doubt an earlier one.
 
-    A rerun with the same `as_of` finds what is there. Raises, before anything is written,
+    A rerun with the same `as_of` finds what is there. Raises, before anything of it is written,
     `SeedRefusedError` for a copy that does not fit, an `as_of` that is not past, and a table that
     has a snapshot; `DataLossError` where CDC no longer holds the changes after it.
     """
@@ -116,9 +118,12 @@ def _plan(
     with database.connections.lend() as connection:
         instance, poll = _look(database, connection, known)
         connection.rows(queries.probe_changes(instance.name))
-        bronze = database.lake.bronze(known.name)
-        columns = columns_to_load(database, known.name, connection, instance, bronze)
         snapshot = opened or _planned(connection, known, instance, poll, as_of)
+    known = see_instances(database, known, instance, poll)
+    reader = known.reader(instance, poll, after=snapshot.at.lsn)
+    with database.connections.lend() as connection:
+        bronze = database.lake.bronze(known.name)
+        columns = columns_to_load(database, known.name, connection, reader, bronze)
     app = known.name.snapshot_app(snapshot.at.lsn)
     if opened is None or bronze is None or bronze.transaction_version(app) is None:
         # Rows that are in bronze already are a snapshot, whatever cleanup has done since.
@@ -171,13 +176,16 @@ def _found(database: Database, table: TableName, snapshot: Snapshot) -> TableOut
 
 
 def _look(database: Database, connection: Connection, known: Known) -> tuple[CaptureInstance, Poll]:
-    """The table's instance and a poll whose clock knows all that CDC holds of it."""
+    """The table's instance and a poll whose clock knows all that CDC holds of it.
+
+    Its other instances are in the poll: who is read after S is one of them.
+    """
     wanted = database.settings.instance_of(known.name.key)
     listed = capture_instances(connection)
     instance = known.current(listed, wanted)
     poll = poll_database(
         connection,
-        {instance.name: instance},
+        {i.name: i for i in siblings(listed, instance)},
         {instance.name: instance.start_lsn.previous()},
         database.settings.source_time_zone,
     )

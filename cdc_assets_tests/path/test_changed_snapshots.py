@@ -6,19 +6,22 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from cdc_assets.contract import Event
-from cdc_assets.errors import SchemaChangedError
+from cdc_assets.errors import DataLossError, SchemaChangedError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.resets import reset
+from cdc_assets.ingest.seeding import seed
 from cdc_assets.ingest.sync import sync
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.changing import (
     NEW,
     TABLE,
     bronze_type,
+    clean,
     commit,
     disable,
     enable,
@@ -26,6 +29,7 @@ from cdc_assets_tests.path.changing import (
 )
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
 from cdc_assets_tests.path.killing import kill_at
+from cdc_assets_tests.path.test_seed import copy_of
 from cdc_assets_tests.source import Project
 
 pytestmark = [pytest.mark.sqlserver]
@@ -185,6 +189,115 @@ def test_a_switch_fills_its_new_columns(items: Project) -> None:
     assert len(events(items, Event.RESNAPSHOT)) == 1
     items.assert_identical(TABLE, (*COLUMNS, "d"))
     items.assert_each_change_once(TABLE)
+
+
+@pytest.mark.parametrize("begin", ["first", "reset", "seed"])
+def test_a_first_snapshot_has_the_columns_of_its_changes(items: Project, begin: str) -> None:
+    """The old instance is still there, and every change comes from the new one.
+
+    Nothing would fill the new columns later: the snapshot is above the switch.
+    """
+    if begin == "reset":
+        load(items)
+    enabled_before(items)
+    if begin == "reset":
+        load(items)
+        reset(items.database(), TABLE)
+    if begin == "seed":
+        at = items.source.captured()
+        values = [row[0] for row in items.source.rows("SELECT d FROM dbo.items")]
+        copy = copy_of(items.source).append_column("d", pa.array(values, pa.int32()))
+        seed(items.database(), TABLE, copy, at)
+    commit(items.source, "UPDATE dbo.items SET name = N'x' WHERE id = 2")
+    load(items)
+    change_items(items.source)
+    load(items)
+    items.assert_identical(TABLE, (*COLUMNS, "d"))
+    assert len(events(items, Event.CAPTURE_INSTANCE_SEEN)) == 1
+    disable(items.source)
+    change_items(items.source, base=300)
+    load(items)
+    items.assert_identical(TABLE, (*COLUMNS, "d"))
+    items.assert_each_change_once(TABLE)
+
+
+@pytest.mark.parametrize("point", [FaultPoint.INSTANCE_SEEN, FaultPoint.SNAPSHOT_OPENED])
+def test_killed_in_a_first_snapshot_of_two_instances(
+    items: Project, point: FaultPoint, tmp_path: Path
+) -> None:
+    enabled_before(items)
+    kill_at(items, point, tmp_path / "reached")
+    change_items(items.source)
+    load(items)
+    load(items)
+    items.assert_identical(TABLE, (*COLUMNS, "d"))
+    assert len(events(items, Event.SNAPSHOT_OPEN)) == 1
+
+
+def test_a_copy_from_before_an_instance_has_the_older_columns(items: Project) -> None:
+    """Who reads the changes after S decides, and not who reads them now."""
+    fill(items)
+    change_items(items.source)
+    copy, at = copy_of(items.source), items.source.captured()
+    enabled_before(items)
+    seed(items.database(), TABLE, copy, at)
+    load(items)
+    assert load(items)[0].work is Work.SNAPSHOT
+    items.assert_identical(TABLE, (*COLUMNS, "d"))
+
+
+def enabled_before(items: Project) -> None:
+    """A column with values, and an instance that captures it, before the table is read."""
+    items.source.execute(ADD, "UPDATE dbo.items SET d = 8 WHERE id = 3")
+    enable(items.source, NEW)
+    commit(items.source, "UPDATE dbo.items SET name = N'other' WHERE id = 1")
+
+
+@pytest.mark.parametrize("name", ["fail", "skip", "resnapshot"])
+def test_a_loss_before_the_snapshot_of_a_switch_is_the_settings(items: Project, name: str) -> None:
+    """It would close the gap unasked: a loss is told and healed, or not, as without a switch."""
+    items.extra = losing(name)
+    fill(items)
+    with_new_column(items)
+    load(items)
+    opened = len(events(items, Event.SNAPSHOT_OPEN))
+    lose(items)
+    if name == "fail":
+        with pytest.raises(DataLossError):
+            run_sync(items)
+        assert len(events(items, Event.SNAPSHOT_OPEN)) == opened
+        return
+    load(items)
+    load(items)
+    told = Event.RECOVERING if name == "resnapshot" else Event.DATA_SKIPPED
+    assert len(events(items, told)) == 1
+    assert len(events(items, Event.RESNAPSHOT)) == 1
+    items.assert_identical(TABLE, (*COLUMNS, "d"))
+    items.assert_each_change_once(TABLE)
+
+
+def test_a_loss_under_an_open_snapshot_is_the_settings(items: Project, tmp_path: Path) -> None:
+    """A snapshot that only repeats was opened before the gap, and does not close it."""
+    items.extra = losing("fail")
+    fill(items)
+    with_new_column(items)
+    load(items)
+    kill_at(items, FaultPoint.SNAPSHOT_OPENED, tmp_path / "reached")
+    lose(items)
+    with pytest.raises(DataLossError):
+        run_sync(items)
+
+
+def losing(policy: str) -> dict[str, Any]:
+    """Settings for what a loss leads to."""
+    return {"defaults": {"engine": "arrow", "on_data_loss": policy}}
+
+
+def lose(items: Project) -> None:
+    """Changes of the new instance are purged unread."""
+    commit(items.source, "DELETE FROM dbo.items WHERE id = 2")
+    clean(items.source, NEW)
+    commit(items.source, "UPDATE dbo.items SET name = N'kept' WHERE id = 1")
 
 
 def test_columns_that_are_not_loaded_are_none_to_fill(items: Project) -> None:
