@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
+from cdc_assets.errors import CdcError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.clock import first_commit_times
 from cdc_assets.ingest.outcome import Measure, TableOutcome, Work
@@ -18,6 +20,8 @@ from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.sqlserver.connection import with_retries
+
+_log = logging.getLogger(__name__)
 
 TOLD_BY_EVENTS = (Work.SNAPSHOT, Work.SKIPPED, Work.WAITING)
 """Work that changes which snapshots and gaps the events tell of."""
@@ -39,19 +43,19 @@ class Recorder:
     snapshots: Mapping[str, Snapshots]
     control: dict[str, ControlRow] = field(default_factory=dict)
     events: Sequence[FactsRow] | None = None
+    _times: Mapping[Lsn, datetime] | None = None
 
     def record(self, outcomes: Sequence[TableOutcome]) -> None:
         """Write what these tables did; a crash before it is healed by their next sync."""
         if not outcomes:
             return
         facts = self.database.lake.facts
-        marks = self._watermarks([outcome for outcome in outcomes if outcome.facts])
         facts.append(
             [
                 replace(
                     entry,
                     rows=tuple(
-                        _measured(row, self.poll, outcome, marks.get(outcome.table))
+                        _measured(row, self.poll, outcome, self._watermark(outcome))
                         for row in entry.rows
                     ),
                 )
@@ -67,27 +71,36 @@ class Recorder:
             self.database.lake.control.merge(lambda rows: list(self._rows(rows, outcomes)))
         )
 
-    def _watermarks(self, outcomes: Sequence[TableOutcome]) -> dict[str, datetime]:
-        """The commit time of each table's low watermark: one statement for all that differ."""
-        found = {}
-        for outcome in outcomes:
-            instance = self._instance(outcome)
-            if instance is None:
-                continue
-            mark = self.poll.watermarks.get(instance.name) or instance.start_lsn
-            found[outcome.table] = (mark, instance.identity.created_at)
-        if not found:
-            return {}
-        times = with_retries(lambda: self._times({mark for mark, _ in found.values()}))
-        # Capture may not have reached a new instance: it holds all since it was created.
-        return {
-            table: times.get(mark) or self.poll.clock.to_utc(created, mark)
-            for table, (mark, created) in found.items()
-        }
+    def measure(self) -> None:
+        """Read the commit times of the low watermarks: one statement for all that differ.
 
-    def _times(self, marks: Collection[Lsn]) -> Mapping[Lsn, datetime]:
-        with self.database.connections.lend() as connection:
-            return first_commit_times(connection, marks, self.poll.clock)
+        Before the readers take every connection, and once: recording asks the source nothing. A
+        source that does not answer now leaves them unknown, and its tables tell why.
+        """
+        asked = [i for i in self.poll.instances.values() if i.name in self.poll.watermarks]
+        marks = {mark for mark in map(self._mark, asked) if mark is not None}
+
+        def times() -> Mapping[Lsn, datetime]:
+            with self.database.connections.lend() as connection:
+                return first_commit_times(connection, marks, self.poll.clock)
+
+        try:
+            self._times = with_retries(times)
+        except CdcError as error:
+            _log.warning("the low watermarks' commit times are not known: %s", error)
+
+    def _mark(self, instance: CaptureInstance) -> Lsn | None:
+        return self.poll.watermarks.get(instance.name) or instance.start
+
+    def _watermark(self, outcome: TableOutcome) -> datetime | None:
+        """The commit time of a table's low watermark, in UTC; None where it was not measured."""
+        instance = self._instance(outcome)
+        mark = self._mark(instance) if instance else None
+        if instance is None or mark is None or self._times is None:
+            return None
+        # Capture may not have reached a new instance: it holds all since it was created.
+        created = self.poll.clock.to_utc(instance.identity.created_at, mark)
+        return self._times.get(mark, created)
 
     def _instance(self, outcome: TableOutcome) -> CaptureInstance | None:
         """The instance that control takes, else the one the settings name, if the poll saw it."""

@@ -106,8 +106,10 @@ def _seed(database: Database, key: str, copy: ArrowStream, as_of: AsOf) -> Table
         except SeedRefusedError as error:
             raise _refused_midway(error, table, as_of) from error
 
+    recorder = Recorder(database, poll, {table.bronze: known.snapshots})
+    recorder.measure()
     outcome = write_snapshot(database, prepared, append)
-    Recorder(database, poll, {table.bronze: known.snapshots}).record([outcome])
+    recorder.record([outcome])
     return outcome
 
 

@@ -109,6 +109,8 @@ def _advanced(
     with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
         left = [one for one in known if found[one.name.key] is None]
         left = _opened(database, list(pool.map(lambda one: prepare(database, one, poll), left)))
+        if left:
+            recorder.measure()
         working = [pool.submit(advance, database, one, poll, shared) for one in left]
         waiting = set(working)
         while ready or waiting:

@@ -138,18 +138,34 @@ def test_a_connection_that_drops_while_the_facts_are_measured(
     loaded: Project, tries: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B023: what is committed is recorded by the same run, on another connection."""
-    measured = recording.Recorder._times
+    measured = recording.first_commit_times
 
-    def dropped(self: recording.Recorder, marks: Any) -> Any:
-        monkeypatch.setattr(recording.Recorder, "_times", measured)
+    def dropped(*arguments: Any) -> Any:
+        monkeypatch.setattr(recording, "first_commit_times", measured)
         fault(loaded.source, "drop", "cdc.lsn_time_mapping")
-        return measured(self, marks)
+        return measured(*arguments)
 
-    monkeypatch.setattr(recording.Recorder, "_times", dropped)
+    monkeypatch.setattr(recording, "first_commit_times", dropped)
     report = sync(loaded.database())
     assert (report.failed, report.outcomes[TABLE].rows, tries) == ((), 13, [1])
     (facts,) = loaded.database().lake.facts.batches(f"bronze/{TABLE}")
     assert facts.retention_watermark_ts is not None
+    assert_loaded(loaded)
+
+
+@ARROW
+def test_what_cannot_be_measured_is_recorded_all_the_same(
+    loaded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> Any:
+        raise SourceQueryError("it cannot say")
+
+    monkeypatch.setattr(recording, "first_commit_times", refused)
+    report = sync(loaded.database())
+    assert (report.failed, report.outcomes[TABLE].rows) == ((), 13)
+    (facts,) = loaded.database().lake.facts.batches(f"bronze/{TABLE}")
+    assert (facts.rows, facts.retention_watermark_ts) == (13, None)
+    assert facts.retention_headroom_hours is None
     assert_loaded(loaded)
 
 
@@ -229,3 +245,27 @@ def test_a_server_that_restarts(
     assert load(project)[0].work is Work.CHANGES
     project.assert_identical(TABLE, COLUMNS)
     project.assert_each_change_once(TABLE)
+
+
+@ARROW
+def test_recording_asks_the_source_nothing(
+    own: tuple[Sandbox, Project], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers may hold every connection for hours, and the source may go when all is committed."""
+    sandbox, project = own
+    change_items(project.source)
+    record = recording.Recorder.record
+
+    def without_source(self: recording.Recorder, outcomes: Any) -> None:
+        if outcomes:
+            sandbox.stop()
+            self.database.connections.close()
+        record(self, outcomes)
+
+    with monkeypatch.context() as gone:
+        gone.setattr(recording.Recorder, "record", without_source)
+        report = sync(project.database())
+    assert (report.failed, report.outcomes[TABLE].rows) == ((), 13)
+    (facts,) = project.database().lake.facts.batches(f"bronze/{TABLE}")
+    assert facts.retention_watermark_ts is not None
+    assert report.control[f"bronze/{TABLE}"].end_lsn == facts.end_lsn
