@@ -49,7 +49,7 @@ from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import AppendResult, EngineChoice
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import anew, check_continues, newest_lsn
-from cdc_assets.planning.seeds import AsOf
+from cdc_assets.planning.seeds import AS_OF_MARGIN_SECONDS, AsOf
 from cdc_assets.planning.snapshots import Snapshot
 from cdc_assets.settings import EngineName
 from cdc_assets.settings.lakes import wants_one_engine
@@ -68,7 +68,8 @@ def seed(
 
     `copy` is anything with Arrow data, as `as_reader` takes it; columns are matched by name.
     `as_of` is when the copy *began* to be read, a time or an LSN: every commit up to then must be
-    in the copy, later ones may be, since they come again as changes. In doubt an earlier one.
+    in the copy, later ones may be, since they come again as changes. In doubt an earlier one; of
+    a time, commits of the last `AS_OF_MARGIN_SECONDS` before it come again as well.
 
     A rerun with the same `as_of` finds what is there. Raises, before anything of it is written,
     `SeedRefusedError` for a copy that does not fit, an `as_of` that is not past, and a table that
@@ -217,8 +218,10 @@ def _stamp(
                 hint="Is it of this database? A copy's LSN is recorded before it is read.",
             )
         return time_of(connection, as_of.lsn, instance, poll)
-    assert as_of.time is not None  # noqa: S101 - one of the two
-    if as_of.time > poll.clock.utc_now:
+    time, certain = as_of.time, as_of.certain
+    assert time is not None  # noqa: S101 - one of the two
+    assert certain is not None  # noqa: S101 - with the time
+    if time > poll.clock.utc_now:
         raise SeedRefusedError(
             f"{as_of} is in the future: the server's clock says {poll.clock.utc_now} UTC",
             where=where,
@@ -232,15 +235,15 @@ def _stamp(
         )
     created = poll.clock.to_utc(instance.identity.created_at, instance.start_lsn)
     before_start = instance.start_lsn.previous()
-    if newest == before_start and created <= as_of.time:
+    if newest == before_start and created <= certain:
         # Capture has not reached the instance: all before its start is older than it is.
         return time_of(connection, newest, instance, poll)
-    later = first_commit_after(connection, poll.clock, as_of.time, (instance.start_lsn, newest))
+    later = first_commit_after(connection, poll.clock, certain, (instance.start_lsn, newest))
     last = later.previous() if later else newest
     found = commit_at_or_below(connection, last, poll.clock)
-    if found is None or found.commit_ts > as_of.time:
+    if found is None or found.commit_ts > certain:
         raise _too_old(as_of, where)
-    if found.lsn < before_start <= last and created <= as_of.time:
+    if found.lsn < before_start <= last and created <= certain:
         # No commit lies between, and the instance was there already.
         return Offset(before_start, found.commit_ts)
     return found
@@ -258,9 +261,10 @@ def _check_after(known: Known, instance: CaptureInstance, poll: Poll, at: Offset
 
 def _too_old(as_of: AsOf, where: str) -> DataLossError:
     return DataLossError(
-        f"CDC holds no commit at or before {as_of}, so it may have lost some after it",
+        f"CDC holds no commit of {AS_OF_MARGIN_SECONDS} s or more before {as_of}, so it may have"
+        " lost some that the copy has not got",
         where=where,
-        hint="Make a newer copy, or let a sync read the table.",
+        hint="Make a newer copy, give an LSN recorded before it, or let a sync read the table.",
     )
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -31,6 +32,7 @@ from cdc_assets.ingest.seeding import seed
 from cdc_assets.ingest.sync import sync
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.plans import AppendResult
+from cdc_assets.planning.seeds import AS_OF_MARGIN_SECONDS
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets.sqlserver import clock_queries
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
@@ -70,9 +72,26 @@ def newest_lsn(source: Source) -> Lsn:
     return Lsn(source.captured())
 
 
+@pytest.fixture
+def items(items: Project) -> Iterator[Project]:
+    """The project, whose server's clock is put right in the end."""
+    yield items
+    if items.source.server.is_sandbox:
+        items.source.execute("EXEC sandbox.set_clock @shift_seconds = 0")
+
+
+def settled(source: Source) -> None:
+    """What has been committed is older now than the margin before any copy."""
+    if source.server.is_sandbox:
+        source.execute(f"EXEC sandbox.set_clock @shift_seconds = {AS_OF_MARGIN_SECONDS + 1}")
+    else:
+        source.execute(f"WAITFOR DELAY '00:00:{AS_OF_MARGIN_SECONDS + 1}'")
+
+
 def begun(items: Project) -> tuple[pa.Table, str]:
     """A copy, read while the table was written to, and when that began."""
     change_items(items.source)
+    settled(items.source)
     started = now(items.source)
     items.source.execute("UPDATE dbo.items SET name = N'meanwhile' WHERE id = 1")
     copy = copy_of(items.source)
@@ -125,11 +144,40 @@ def test_an_lsn_recorded_before_the_copy(items: Project) -> None:
 @ARROW
 def test_a_new_instance_that_capture_has_not_reached(items: Project) -> None:
     """A quiet database: all before the instance's first LSN is older than the copy."""
+    settled(items.source)
     copy, started = copy_of(items.source), now(items.source)
     seed(items.database(), TABLE, copy, started)
     change_items(items.source)
     load(items)
     items.assert_identical(TABLE, COLUMNS)
+
+
+@ARROW
+def test_a_commit_just_before_the_copy_comes_again(items: Project) -> None:
+    """Its time in the log is before it could be seen: the copy may lack it."""
+    change_items(items.source)
+    newest = newest_lsn(items.source)
+    settled(items.source)
+    copy = copy_of(items.source)
+    items.source.execute("UPDATE dbo.items SET name = N'not seen' WHERE id = 1")
+    items.source.captured()
+    outcome = seed(items.database(), TABLE, copy, now(items.source))
+    assert outcome.end is not None
+    assert outcome.end.lsn == newest
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+
+
+@ARROW
+def test_a_copy_as_old_as_the_instance_needs_an_lsn(items: Project) -> None:
+    """Of a time, capture would have to be older by the margin: what preceded it never comes."""
+    change_items(items.source)
+    lsn, copy, started = newest_lsn(items.source), copy_of(items.source), now(items.source)
+    for as_of in (started, "0001-01-01"):
+        with pytest.raises(DataLossError, match=f"{AS_OF_MARGIN_SECONDS} s or more before"):
+            seed(items.database(), TABLE, copy, as_of)
+    assert not (items.folder / "lake").exists()
+    seed(items.database(), TABLE, copy, lsn)
 
 
 @ARROW
@@ -204,6 +252,7 @@ def test_what_is_refused_writes_nothing(
 @pytest.mark.parametrize("by", ["time", "lsn"])
 def test_a_copy_older_than_what_cdc_holds_is_refused(items: Project, by: str) -> None:
     change_items(items.source)
+    settled(items.source)
     lsn, started = newest_lsn(items.source), now(items.source)
     copy = copy_of(items.source)
     change_items(items.source, base=300)
