@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 
@@ -28,7 +29,7 @@ from cdc_assets.ingest.instances import (
 )
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.losses import find_loss, read_position, recover
-from cdc_assets.ingest.outcome import NewestRows, Shared, TableOutcome, Work
+from cdc_assets.ingest.outcome import Shared, TableOutcome, ToldLately, Work
 from cdc_assets.ingest.snapshot import (
     SnapshotRequest,
     prepare_snapshot,
@@ -95,7 +96,7 @@ def advance(database: Database, known: Known, poll: Poll, shared: Shared) -> Tab
 
 
 def settled(
-    database: Database, known: Known, poll: Poll, newest_rows: NewestRows
+    database: Database, known: Known, poll: Poll, lately: ToldLately
 ) -> TableOutcome | None:
     """The outcome of a table of which the poll says all: quiet, and recorded as such lately.
 
@@ -114,7 +115,7 @@ def settled(
             return None
         if is_renamed(known, instance):
             return None
-        if not _is_quiet(known, instance, poll) or _row_is_due(known, newest_rows):
+        if not _is_quiet(known, instance, poll) or known.name.bronze not in lately():
             return None
         _check_snapshot(known, instance, poll)
         outcome = _passed(database, known, instance, poll)
@@ -232,7 +233,7 @@ def _changes(
 ) -> TableOutcome:
     if _is_quiet(known, instance, poll):
         try:
-            return _quiet(database, known, instance, poll, shared.newest_rows)
+            return _quiet(database, known, instance, poll, shared.told_lately)
         except DataLossError:
             # Bronze may be ahead of control, after a crash: it says whether this is a loss.
             pass
@@ -264,11 +265,11 @@ def _quiet(
     known: Known,
     instance: CaptureInstance,
     poll: Poll,
-    newest_rows: NewestRows,
+    lately: ToldLately,
 ) -> TableOutcome:
     """Nothing to read; now and then a row says so in the facts, and both tables are looked at."""
     outcome = follow(database, known, instance, poll, _passed(database, known, instance, poll))
-    if not _row_is_due(known, newest_rows):
+    if known.name.bronze in lately():
         return outcome
     table = known.name
     existing_bronze(database, table, known.control)
@@ -302,12 +303,13 @@ def _passed(
     )
 
 
-def _row_is_due(known: Known, newest_rows: NewestRows) -> bool:
-    last = newest_rows().get(known.name.bronze)
-    if last is None or last.written_at is None:
-        return True
-    # From a clock that was ahead it is no more a sign of life than an old one.
-    return abs(utc_now() - last.written_at) >= QUIET_ROW_EVERY
+def told_lately(database: Database) -> Collection[str]:
+    """The bronze tables that need no quiet row yet.
+
+    One from a clock that was ahead is no more a sign of life than an old one.
+    """
+    now = utc_now()
+    return database.lake.facts.told_between(now - QUIET_ROW_EVERY, now + QUIET_ROW_EVERY)
 
 
 def _quiet_row(table: TableName, outcome: TableOutcome) -> FactsEntry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -15,7 +15,10 @@ from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import ChangeCounts, FactsRow
 
 NewestRows = Callable[[], Mapping[str, FactsRow]]
-"""Gives the facts' newest batch rows by target."""
+"""Gives the facts' furthest batch rows by target."""
+
+ToldLately = Callable[[], Collection[str]]
+"""Gives the targets that have written a batch row or a quiet one lately."""
 
 
 class Work(StrEnum):
@@ -76,9 +79,9 @@ class TableOutcome:
 class Shared:
     """What the tables of one sync have in common.
 
-    `newest_rows` asks once. `tell` takes what a table has done so far, in place of what it told
+    `told_lately` asks once. `tell` takes what a table has done so far, in place of what it told
     before.
     """
 
-    newest_rows: NewestRows
+    told_lately: ToldLately
     tell: Callable[[TableOutcome], None]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError
 from cdc_assets.ingest import recording
-from cdc_assets.ingest.advance import advance, prepare, settled
+from cdc_assets.ingest.advance import advance, prepare, settled, told_lately
 from cdc_assets.ingest.known import Known
-from cdc_assets.ingest.outcome import NewestRows, Shared, TableOutcome, Work
+from cdc_assets.ingest.outcome import NewestRows, Shared, TableOutcome, ToldLately, Work
 from cdc_assets.ingest.poll import poll_database
 from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.resets import clear, is_stale
@@ -81,14 +81,15 @@ def sync(
     With `resnapshot` they are read anew as a whole; their changes go on where they were. Raises
     the errors of the connection; a table's own error is in its outcome.
     """
-    # Asked for by quiet tables, and those without a control row, and then once for all of them.
+    # Asked for by those without a control row, and by quiet ones, and then once for all of them.
     newest_rows = functools.cache(database.lake.facts.newest_rows)
+    lately = functools.cache(lambda: told_lately(database))
     names = tables or tuple(database.settings.tables)
     known = known_tables(database, names, newest_rows, resnapshot=resnapshot)
     try:
         poll = with_retries(lambda: _poll(database, known))
         recorder = Recorder(database, poll, {one.name.bronze: one.snapshots for one in known})
-        outcomes = _advanced(database, known, recorder, newest_rows)
+        outcomes = _advanced(database, known, recorder, lately)
     finally:
         database.connections.close()
     gaps = _gaps(known, recorder.events)
@@ -98,14 +99,14 @@ def sync(
 
 
 def _advanced(
-    database: Database, known: Sequence[Known], recorder: Recorder, newest_rows: NewestRows
+    database: Database, known: Sequence[Known], recorder: Recorder, lately: ToldLately
 ) -> list[TableOutcome]:
     """Every table's outcome, recorded: the quiet ones' at once, the others' from threads."""
     poll = recorder.poll
-    found = {one.name.key: settled(database, one, poll, newest_rows) for one in known}
+    found = {one.name.key: settled(database, one, poll, lately) for one in known}
     ready = [outcome for outcome in found.values() if outcome is not None]
     told: dict[str, TableOutcome] = {}
-    shared = Shared(newest_rows, lambda outcome: told.update({outcome.table: outcome}))
+    shared = Shared(lately, lambda outcome: told.update({outcome.table: outcome}))
     with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
         left = [one for one in known if found[one.name.key] is None]
         left = _opened(database, list(pool.map(lambda one: prepare(database, one, poll), left)))

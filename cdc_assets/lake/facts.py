@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from cdc_assets.contract import FACTS
+from cdc_assets.contract import FACTS, Event
 from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lake.opening import ensure_table, open_table
 from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
@@ -19,11 +18,10 @@ from cdc_assets.planning.records import FactsRow
 
 _NAMES = tuple(f.name for f in fields(FactsRow))
 
-_NEWEST = "max.written_at"
-"""What a file's statistics say of its newest row."""
-
 _STATISTICS_STEP = timedelta(milliseconds=1)
-"""Statistics leave out what is smaller."""
+"""Files' statistics leave out what is smaller, and so does what is looked for by them."""
+
+_CLOCK_STEP = timedelta(microseconds=1)
 
 _SINCE_RESET = (
     "facts LEFT JOIN (SELECT target AS reset_target, max(written_at) AS reset_at FROM facts"
@@ -106,16 +104,36 @@ class Facts:
         return {row["target"]: row["lsn"] for row in found.to_pylist()}
 
     def newest_rows(self) -> dict[str, FactsRow]:
-        """The newest batch row per target, quiet rows among them; since its last reset."""
+        """The furthest batch row per target, quiet rows among them; since its last reset.
+
+        It looks at all rows: for a table of which control says nothing.
+        """
         names = ", ".join(f"`{name}`" for name in _NAMES)
         return {
             row.target or "": row
             for row in self._select(
                 f"SELECT {names} FROM (SELECT *, row_number() OVER (PARTITION BY target"
-                f" ORDER BY written_at DESC NULLS LAST) AS rank FROM {_SINCE_RESET}"
+                " ORDER BY end_lsn DESC NULLS LAST, written_at DESC NULLS LAST) AS rank"
+                f" FROM {_SINCE_RESET}"
                 " AND event IS NULL) WHERE rank = 1"
             )
         }
+
+    def told_between(self, since: datetime, until: datetime) -> frozenset[str]:
+        """The targets with a batch row, quiet ones among them, begun between two times, in UTC.
+
+        `started_at` is the clock's alone, where `written_at` may have been moved past a reset;
+        statistics leave out the files of other times.
+        """
+        table = open_table(self._uri, FACTS, self._options)
+        if table is None:
+            return frozenset()
+        found = query(
+            "SELECT DISTINCT target FROM facts WHERE event IS NULL"
+            f" AND started_at > {_timestamp(since)} AND started_at < {_timestamp(until)}",
+            facts=table,
+        )
+        return frozenset(found["target"].to_pylist())
 
     def _rows(self, where: str) -> list[FactsRow]:
         names = ", ".join(f"`{name}`" for name in _NAMES)
@@ -131,22 +149,45 @@ class Facts:
 
 
 def _in_order(table: DeltaTable, rows: Sequence[FactsRow]) -> list[FactsRow]:
-    """The rows, written after all that are there, whatever the clocks of their writers say.
+    """The rows, with events after all that is there of their table, and batches after its reset.
 
     `written_at` is their order, and a reset ends what was written before it. Clocks of two
-    machines differ, and one may be set back.
+    machines differ, and one may be set back; what needs no order keeps the time of its own.
     """
-    files = pa.table(table.get_add_actions(flatten=True))
-    if _NEWEST not in files.column_names:
-        return list(rows)
-    newest = pc.max(files[_NEWEST]).as_py()
-    if newest is None:
-        return list(rows)
-    floor = newest + _STATISTICS_STEP
-    return [
-        replace(row, written_at=floor) if row.written_at and row.written_at < floor else row
-        for row in rows
-    ]
+    times = [row.written_at for row in rows if row.written_at is not None]
+    newest, resets = _later(table, min(times)) if times else ({}, {})
+    found = []
+    for row in rows:
+        time, floor = row.written_at, (resets if row.event is None else newest).get(row.target)
+        if time is not None:
+            time = time if floor is None or time > floor else floor + _CLOCK_STEP
+            if row.event is not None:
+                newest[row.target] = time
+            if row.event == Event.RESET:
+                resets[row.target] = time
+        found.append(replace(row, written_at=time))
+    return found
+
+
+_Times = dict[str | None, datetime]
+
+
+def _later(table: DeltaTable, time: datetime) -> tuple[_Times, _Times]:
+    """Per target, the newest row and the newest reset written from a time on: mostly none."""
+    found = query(
+        "SELECT target, max(written_at) AS newest,"
+        f" max(CASE WHEN event = '{Event.RESET}' THEN written_at END) AS reset FROM facts"
+        f" WHERE written_at >= {_timestamp(time - _STATISTICS_STEP)} GROUP BY target",
+        facts=table,
+    ).to_pylist()
+    resets = {row["target"]: row["reset"] for row in found if row["reset"] is not None}
+    return {row["target"]: row["newest"] for row in found}, resets
+
+
+def _timestamp(time: datetime) -> str:
+    """A time as a literal of the type that the facts' times have."""
+    text = time.isoformat(timespec="microseconds")
+    return f"arrow_cast('{text}', 'Timestamp(Microsecond, None)')"
 
 
 def _transactions(entries: Sequence[FactsEntry]) -> list[Transaction]:

@@ -2,7 +2,7 @@
 
 import threading
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -161,6 +161,29 @@ def test_what_is_written_later_is_later_whatever_the_clock_says(lake: Lake) -> N
     assert (lake.facts.newest_changes(), lake.facts.newest_rows()) == ({}, {})
     lake.facts.append([replace_rows(entry(6), max_lsn="0x02", written_at=behind)])
     assert lake.facts.newest_changes() == {"bronze/t": "0x02"}
+
+
+def test_a_clock_that_was_ahead_moves_no_time_of_others(lake: Lake) -> None:
+    """One row of the future: batches keep their times, and the furthest is found all the same."""
+    ahead, now = datetime(2027, 1, 1), datetime(2026, 1, 1)
+    lake.facts.append([replace_rows(entry(1), end_lsn="0x1", written_at=ahead)])
+    lake.facts.append([replace_rows(entry(2), end_lsn="0x2", written_at=now, started_at=now)])
+    assert [row.written_at for row in lake.facts.batches("bronze/t")] == [now, ahead]
+    assert lake.facts.newest_rows()["bronze/t"].end_lsn == "0x2"
+    hour = timedelta(hours=1)
+    assert lake.facts.told_between(now - hour, now + hour) == {"bronze/t"}
+    assert lake.facts.told_between(now, now + hour) == frozenset()
+
+
+def test_events_of_one_commit_keep_their_order(lake: Lake) -> None:
+    lake.facts.append([entry(5)])
+    early = datetime(2025, 6, 1)
+    events = [FactsRow(target="bronze/t", event=e, written_at=early) for e in ("a", "reset", "b")]
+    other = FactsRow(target="bronze/u", event="a", written_at=early)
+    lake.facts.append([FactsEntry((*events, other))])
+    found = [row.event for row in lake.facts.events() if row.target == "bronze/t"]
+    assert found == ["a", "reset", "b"]
+    assert [r.written_at for r in lake.facts.events() if r.target == "bronze/u"] == [early]
 
 
 def replace_rows(given: FactsEntry, **columns: object) -> FactsEntry:

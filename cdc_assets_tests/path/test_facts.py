@@ -1,7 +1,7 @@
 """Every column of the facts is filled where it has a meaning, and says what happened."""
 
 from dataclasses import fields
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -9,6 +9,7 @@ from cdc_assets.clock import utc_now
 from cdc_assets.contract import FACTS, Event
 from cdc_assets.ingest.losses import acknowledge
 from cdc_assets.ingest.resets import reset
+from cdc_assets.lake.facts import Facts
 from cdc_assets.lake.tables import table_id
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import FactsRow
@@ -241,3 +242,27 @@ def test_what_another_run_read_is_not_measured_by_this_one(
     assert (healed.batch_id, own.batch_id) == (1, 2)
     assert (healed.rows, healed.read_seconds, healed.duration_ms) == (13, None, None)
     assert own.read_seconds is not None
+
+
+@ARROW
+def test_a_clock_that_was_ahead_makes_no_quiet_row_due(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a quiet sync looks at no more of the facts than the last minutes."""
+    run_sync(items)
+    change_items(items.source)
+    ahead = utc_now() + timedelta(days=30)
+    with monkeypatch.context() as wrong:
+        wrong.setattr("cdc_assets.ingest.recording.utc_now", lambda: ahead)
+        run_sync(items)
+    before = items.database().lake.facts.batches(f"bronze/{TABLE}")
+    monkeypatch.setattr(Facts, "newest_rows", lambda _: pytest.fail("it looks at all facts"))
+    for _ in range(2):
+        run_sync(items)
+    assert items.database().lake.facts.batches(f"bronze/{TABLE}") == before
+    change_items(items.source, base=500)
+    run_sync(items)
+    written = [row.written_at for row in items.database().lake.facts.batches(f"bronze/{TABLE}")]
+    assert written[-1] == ahead
+    assert written[0] is not None
+    assert written[0] < ahead - timedelta(days=29), "its own time"

@@ -1,9 +1,11 @@
 """Which gaps a person has yet to acknowledge."""
 
+import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from cdc_assets.contract import Event
-from cdc_assets.planning.losses import open_gaps
+from cdc_assets.planning.losses import may_resnapshot, open_gaps, resnapshots_by_target
 from cdc_assets.planning.records import FactsRow
 
 NOON = datetime(2026, 11, 30, 12)
@@ -45,3 +47,17 @@ def test_the_oldest_comes_first_and_a_newer_one_stays() -> None:
     assert open_gaps(events)[TARGET].lsn == "0x01"
     assert open_gaps([*events, acknowledged("0x01")])[TARGET].lsn == "0x09"
     assert open_gaps([*events, acknowledged("0x09")]) == {}
+
+
+def test_a_resnapshot_was_when_the_server_says() -> None:
+    """Who wrote its event may have had a clock that was a month ahead."""
+    event = replace(
+        lost(Event.RESNAPSHOT, 0, "0x05"),
+        written_at=NOON + timedelta(days=30),
+        detail=json.dumps({"high_mark": NOON.isoformat()}),
+    )
+    last = resnapshots_by_target([event])[TARGET]
+    assert last == NOON
+    assert may_resnapshot(last, NOON + timedelta(days=7), 7)
+    assert not may_resnapshot(last, NOON + timedelta(days=6), 7)
+    assert may_resnapshot(last, NOON - timedelta(seconds=1), 0)
