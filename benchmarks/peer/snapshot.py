@@ -12,7 +12,8 @@ from benchmarks.source import Source
 from cdc_assets.sqlserver.driver import find_driver
 
 DRIVER = "arrow-odbc"
-"""The faster of its two backends here."""
+"""What ours reads with too. Its default, mssql-python, took as much: reading a million rows through
+the peer's own classes took 0.89 to 0.99 s of CPU with either, in three turns."""
 BATCH_ROWS = 65_536
 """Its arrowBatchSize, 10,000 by default; as many as ours fetches at a time."""
 

@@ -32,6 +32,7 @@ from cdc_assets.lake.tables import (
 )
 from cdc_assets.planning.merging import key_bounds, quoted
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
+from cdc_assets.planning.ranges import shared_constants
 from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, Connections, ValueTooLargeError
 from cdc_assets.sqlserver.read import arrow_schema, read_range, with_large_values
 from cdc_assets.sqlserver.types import arrow_type
@@ -218,11 +219,13 @@ class _Reading:
     def batches(self) -> Generator[pa.RecordBatch]:
         """Non-empty batches of all ranges, in no order between ranges."""
         several = len(self.plan.ranges) > 1
+        shared = shared_constants(self.plan.columns, self.plan.ranges)
+        read = [column.name for column in self.plan.columns if column.name not in shared]
         try:
             for batch in self._concurrent() if several else self._range(0):
                 if batch.num_rows:
                     self.rows += batch.num_rows
-                    self.bytes += batch.nbytes
+                    self.bytes += sum(batch.column(name).nbytes for name in read)
                     yield batch
         except Exception as error:
             self.error = self.error or error

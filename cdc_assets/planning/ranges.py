@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from cdc_assets.contract import Column
 from cdc_assets.lsn import Lsn
+from cdc_assets.planning.plans import ReadRange
 
 Value = str | None
 """A value of a change table's key as text; None is NULL, which only a command id can be."""
@@ -150,3 +152,22 @@ def integer_ranges(
     count = min(count, span)
     cuts = [low + span * i // count for i in range(1, count)]
     return list(zip([None, *cuts], [*cuts, None], strict=True))
+
+
+def shared_constants(
+    columns: Sequence[Column], ranges: Sequence[ReadRange]
+) -> dict[str, str | None]:
+    """The columns that have one value in all ranges and are selected by none, with that value.
+
+    Without the names of every range's columns nothing is known of what it selects.
+    """
+    if not ranges or not all(planned.names for planned in ranges):
+        return {}
+    selected = {name for planned in ranges for name in planned.names}
+    first, *others = (dict(planned.constants) for planned in ranges)
+    return {
+        column.name: first.get(column.name)
+        for column in columns
+        if column.name not in selected
+        and all(first.get(column.name) == other.get(column.name) for other in others)
+    }

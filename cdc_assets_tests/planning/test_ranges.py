@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc_assets.contract import Column
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.keysets import range_sizes
+from cdc_assets.planning.plans import ReadRange
 from cdc_assets.planning.ranges import (
     Seek,
     Tile,
@@ -17,6 +19,7 @@ from cdc_assets.planning.ranges import (
     cut,
     integer_ranges,
     range_count,
+    shared_constants,
     spans,
 )
 
@@ -154,3 +157,24 @@ def test_integer_ranges_at_the_limits_of_bigint() -> None:
     ranges = integer_ranges(low, high, 8)
     assert len(ranges) == 8
     assert all(low < cut < high for cut, _ in ranges[1:] if cut is not None)
+
+
+COLUMNS = tuple(Column(name, "STRING") for name in ("id", "_lsn", "_batch", "_chunk"))
+
+
+def test_a_column_is_shared_where_no_range_selects_it_and_all_have_its_value() -> None:
+    """A column that a range leaves to NULL has no value another may share."""
+    one = ReadRange("a", constants=(("_lsn", "0x1"), ("_batch", "1")), names=("id",))
+    other = ReadRange("b", constants=(("_lsn", "0x1"), ("_batch", "2")), names=("id",))
+    bare = ReadRange("c", constants=(("_batch", "1"),), names=("id",))
+    read = ReadRange("d", constants=(("_lsn", "0x1"),), names=("id", "_lsn", "_batch"))
+    assert shared_constants(COLUMNS, (one,)) == {"_lsn": "0x1", "_batch": "1", "_chunk": None}
+    assert shared_constants(COLUMNS, (one, other)) == {"_lsn": "0x1", "_chunk": None}
+    assert shared_constants(COLUMNS, (one, bare)) == {"_batch": "1", "_chunk": None}
+    assert shared_constants(COLUMNS, (one, read)) == {"_chunk": None}
+
+
+def test_nothing_is_shared_where_a_range_does_not_say_what_it_selects() -> None:
+    named = ReadRange("a", constants=(("_lsn", "0x1"),), names=("id",))
+    assert shared_constants(COLUMNS, (named, ReadRange("b"))) == {}
+    assert shared_constants(COLUMNS, ()) == {}

@@ -27,6 +27,7 @@ from cdc_assets.engines.spark.sources import (
     ReadCounters,
     SourceReader,
     load,
+    with_literals,
 )
 from cdc_assets.engines.spark.storage import location
 from cdc_assets.errors import CommitConflictError, UnexpectedError, expected
@@ -34,6 +35,7 @@ from cdc_assets.lake.failures import lake_error
 from cdc_assets.lake.tables import APPEND_ATTEMPTS_MAX, StorageOptions, check_same
 from cdc_assets.planning.merging import key_bounds
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
+from cdc_assets.planning.ranges import shared_constants
 from cdc_assets.settings.model import SparkSettings
 from cdc_assets.sqlserver.connection import SourceConnection, connect
 from cdc_assets.sqlserver.read import with_large_values
@@ -110,13 +112,15 @@ class SparkEngine:
 
     def _append_after(self, plan: AppendPlan, before: TableState) -> AppendResult:
         session = new_session(self._config)
+        literals = shared_constants(plan.columns, plan.ranges)
+        given = tuple(column for column in plan.columns if column.name not in literals)
 
         def attempt(large_value_bytes: int) -> ReadCounters:
             counters = ReadCounters.of(session)
-            reader = self.range_reader(plan.columns, large_value_bytes)
-            rows = load(session, PlannedReads(plan.columns, plan.ranges, reader, counters))
+            reader = self.range_reader(given, large_value_bytes)
+            rows = load(session, PlannedReads(given, plan.ranges, reader, counters))
             with _failures_typed(plan.uri):
-                _write(rows, plan)
+                _write(with_literals(rows, plan.columns, literals), plan)
             return counters
 
         counters = with_large_values(attempt, plan, lambda: connect(self._source))

@@ -8,13 +8,14 @@ explain output, event log or page of Spark's UI can show them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from cdc_assets.contract import Column
@@ -147,3 +148,22 @@ def load(session: SparkSession, reads: PlannedReads) -> DataFrame:
     members = {"format_name": name, "reads": reads, "__module__": "__main__"}
     session.dataSource.register(type("PlannedRanges", (PlannedSource,), members))
     return session.read.format(name).load()
+
+
+def with_literals(
+    rows: DataFrame, columns: tuple[Column, ...], literals: Mapping[str, str | None]
+) -> DataFrame:
+    """Rows as exactly `columns`: those among `literals`, text in the column's type, are added.
+
+    Spark makes them where it writes. From a task they would come row by row, like what was read.
+    """
+    if not literals:
+        return rows
+    return rows.select(
+        [
+            sql.lit(literals[column.name]).cast(column.type).alias(column.name)
+            if column.name in literals
+            else sql.col(quoted(column.name))
+            for column in columns
+        ]
+    )

@@ -48,12 +48,18 @@ class Shop:
     def snapshot(self, count: int) -> tuple[ReadRange, ...]:
         extent = self.connection.rows(queries.key_extent("dbo", "orders", "order_id"))[0]
         names = [(column.name, column.name) for column in ORDERS]
-        constants = (("_start_lsn", "0x" + "0" * 20), ("_operation", "0"))
+        constants = (
+            ("_capture_instance", self.instance.name),
+            ("_start_lsn", "0x" + "0" * 20),
+            ("_operation", "0"),
+            ("_commit_ts", "2026-01-15T10:00:00.123457"),
+        )
         return tuple(
             ReadRange(
                 queries.read_table("dbo", "orders", names, where),
                 tuple(str(bound) for bound in (low, high) if bound is not None),
                 constants,
+                names=tuple(column.name for column in ORDERS),
             )
             for low, high in integer_ranges(extent["low"], extent["high"], count)
             for where in [
