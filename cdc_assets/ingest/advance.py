@@ -272,7 +272,7 @@ def _quiet(
     if known.name.bronze in lately():
         return outcome
     table = known.name
-    existing_bronze(database, table, known.control)
+    existing_bronze(database, known)
     silver = database.lake.silver(table)
     lost = known.silver_id is not None and (silver is None or table_id(silver) != known.silver_id)
     quiet = _quiet_row(table, outcome)

@@ -32,7 +32,7 @@ from cdc_assets.planning.positions import (
     newest_lsn,
     readable_end,
 )
-from cdc_assets.planning.records import ChangeCommit, ControlRow, total
+from cdc_assets.planning.records import ChangeCommit, total
 from cdc_assets.planning.snapshots import Snapshots
 
 REPLANS_MAX = 3
@@ -87,7 +87,7 @@ def read_changes(
     table = known.name
     # Asked before bronze: another sync may append and record meanwhile.
     recorded = database.lake.facts.version_of(table.facts_app) or 0
-    bronze = existing_bronze(database, table, known.control)
+    bronze = existing_bronze(database, known)
     _check_recorded(bronze, table, known.snapshots, recorded)
     run = _Run(known, instance, poll, bronze, recorded)
     run.find()
@@ -137,11 +137,15 @@ def _append_next(database: Database, run: _Run) -> tuple[Offset, ChangeCommit | 
     return position, commit
 
 
-def existing_bronze(database: Database, table: TableName, control: ControlRow | None) -> DeltaTable:
-    """The bronze table that control speaks of; raises `TableReplacedError` without it."""
-    bronze = database.lake.bronze(table)
-    known = control.table_id if control else None
-    if bronze is None or (known is not None and table_id(bronze) != known):
+def existing_bronze(database: Database, known: Known) -> DeltaTable:
+    """The bronze table that control speaks of; raises `TableReplacedError` without it.
+
+    One that a reset has given up is not it: nobody reads what is written there.
+    """
+    table, bronze = known.name, database.lake.bronze(known.name)
+    wanted = known.control.table_id if known.control else None
+    found = table_id(bronze) if bronze is not None else None
+    if bronze is None or wanted not in (None, found) or found in known.snapshots.discarded:
         raise TableReplacedError(
             "its bronze table is missing, or another one stands in its place",
             where=str(table),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cdc_assets.errors import CdcError, TableReplacedError
-from cdc_assets.ingest.snapshot import PreparedSnapshot
+from cdc_assets.ingest.prepared import PreparedSnapshot
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
 from cdc_assets.planning.instances import Reader, SourceName, Switch, reader_at, readers, resolve

@@ -95,7 +95,7 @@ def _refreshed(database: Database, known: Known) -> Known:
 
 def read_position(database: Database, known: Known) -> Offset:
     """How far the table was read, by what bronze says too."""
-    bronze = existing_bronze(database, known.name, known.control)
+    bronze = existing_bronze(database, known)
     return known.position_after(changes_end(bronze, known.name.changes_app))
 
 

@@ -29,10 +29,9 @@ from cdc_assets.ingest.instances import see_instances
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import poll_database
+from cdc_assets.ingest.prepared import PreparedSnapshot, open_snapshots
 from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.snapshot import (
-    PreparedSnapshot,
-    open_snapshots,
     snapshot_constants,
     snapshot_plan,
     time_of,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -16,19 +16,19 @@ from deltalake import DeltaTable
 
 from cdc_assets import faults
 from cdc_assets.clock import utc_now
-from cdc_assets.contract import Column, Event, Operation, bronze_columns
+from cdc_assets.contract import Event, Operation, bronze_columns
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import CdcError, SeedOpenError, TableReplacedError
+from cdc_assets.errors import CdcError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.clock import commit_at_or_below, latest_commit_ts, read_clock
 from cdc_assets.ingest.columns import columns_to_load, computed_left_out
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
+from cdc_assets.ingest.prepared import PreparedSnapshot, being_seeded, open_snapshots
 from cdc_assets.ingest.ranges import snapshot_ranges, table_rows
 from cdc_assets.ingest.snapshot_events import completion, open_entry
 from cdc_assets.ingest.waiting import Taken, next_lsn
 from cdc_assets.lake.bronze import snapshot_rows
-from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
@@ -38,9 +38,8 @@ from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, Engin
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import snapshot_lsn
 from cdc_assets.planning.schemas import fit
-from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_by_target
+from cdc_assets.planning.snapshots import Snapshot, Snapshots
 from cdc_assets.sqlserver import queries
-from cdc_assets.sqlserver.catalog import Captured
 from cdc_assets.sqlserver.connection import Connection
 
 
@@ -62,24 +61,6 @@ class SnapshotRequest:
 
 FIRST = SnapshotRequest()
 """A table's first one, in a sync that comes again."""
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedSnapshot:
-    """A snapshot that can be read, once it is opened: its `open_entry` written, if it has one."""
-
-    table: TableName
-    poll: Poll
-    instance: CaptureInstance
-    columns: Captured
-    declared: tuple[Column, ...]
-    """All columns of its rows, bronze's first."""
-    bronze: DeltaTable
-    choice: EngineChoice
-    snapshot: Snapshot
-    before: Snapshot | None
-    """The table's newest one before it."""
-    open_entry: FactsEntry | None = None
 
 
 def take_snapshot(
@@ -152,39 +133,6 @@ def prepare_snapshot(
     )
 
 
-def open_snapshots(
-    database: Database, prepared: Sequence[PreparedSnapshot]
-) -> dict[TableName, PreparedSnapshot | CdcError]:
-    """Record their LSNs before anything is read, in one commit; of two openers the first wins.
-
-    Gives them as they were opened, which may be another sync's, or why one was not.
-    """
-    facts = database.lake.facts
-    wanted = [one.open_entry for one in prepared if one.open_entry is not None]
-    written = {entry.app_id for entry in facts.append(wanted)}
-    lost = [one for one in prepared if one.open_entry and one.open_entry.app_id not in written]
-    newest = snapshots_by_target(facts.events()) if lost else {}
-    faults.reach(FaultPoint.SNAPSHOT_OPENED)
-    return {
-        one.table: _follow(database, one, newest[one.table.bronze]) if one in lost else one
-        for one in prepared
-    }
-
-
-def _follow(
-    database: Database, prepared: PreparedSnapshot, snapshots: Snapshots
-) -> PreparedSnapshot | CdcError:
-    """The snapshot that another sync has opened meanwhile, or that there is none to see."""
-    other = snapshots.newest
-    if other is None or other == prepared.before:
-        return TableReplacedError(
-            "the facts lack the event of a snapshot that was opened",
-            where=str(prepared.table),
-            hint=f"Were rows removed from {database.name.facts_uri} by hand? Restore it.",
-        )
-    return replace(prepared, snapshot=other)
-
-
 def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcome:
     """Read an open snapshot into bronze; the sync then records that it is complete."""
 
@@ -216,12 +164,20 @@ def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcom
 def write_snapshot(
     database: Database, prepared: PreparedSnapshot, append: Callable[[], AppendResult]
 ) -> TableOutcome:
-    """Append an open snapshot's rows, unless they are in bronze; gives what is to be recorded."""
+    """Append an open snapshot's rows, unless they are in bronze; gives what is to be recorded.
+
+    Nothing is read where it is complete meanwhile: that of an empty table leaves no commit in
+    bronze, and rows that came after its high mark are changes.
+    """
     started_at = utc_now()
     table, instance, snapshot = prepared.table, prepared.instance, prepared.snapshot
     bronze, choice = prepared.bronze, prepared.choice
     result = AppendResult(committed=False)
-    if bronze.transaction_version(table.snapshot_app(snapshot.at.lsn)) is None:
+    at, facts = snapshot.at, database.lake.facts
+    if (
+        bronze.transaction_version(table.snapshot_app(at.lsn)) is None
+        and facts.version_of(table.done_app(at.lsn)) is None
+    ):
         result = append()
     faults.reach(FaultPoint.SNAPSHOT_APPENDED)
     with database.connections.lend() as connection:
@@ -273,13 +229,7 @@ def _check_not_seeding(bronze: DeltaTable, table: TableName, opened: Snapshot | 
     if opened is None or opened.as_of is None:
         return
     if bronze.transaction_version(table.snapshot_app(opened.at.lsn)) is None:
-        name = str(table).replace(".", " ", 1)
-        raise SeedOpenError(
-            f"it is being seeded as of {opened.as_of}, and the copy's rows are not in bronze yet",
-            where=str(table),
-            hint="Wait for it, or where it died run the same `cdc-assets seed` again. To read the"
-            f" table instead: cdc-assets reset {name}.",
-        )
+        raise being_seeded(table, opened.as_of)
 
 
 def usable_open(

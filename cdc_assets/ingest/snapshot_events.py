@@ -40,7 +40,11 @@ def open_entry(
 
 
 def completion(table: TableName, snapshot: Snapshot, rows: int | None, engine: str) -> FactsEntry:
-    """The event that the sync records with its facts: only then the snapshot is complete."""
+    """The event that the sync records with its facts: only then the snapshot is complete.
+
+    It is written once, and once more where rows were found beside a run that found none: their
+    high mark is the later one.
+    """
     high_mark = snapshot.high_mark.isoformat() if snapshot.high_mark else None
     row = event_row(
         snapshot.kind,
@@ -58,7 +62,7 @@ def completion(table: TableName, snapshot: Snapshot, rows: int | None, engine: s
         engine=engine,
         detail={"high_mark": high_mark, "keys": list(snapshot.keys), **_as_of(snapshot)},
     )
-    return FactsEntry((row,), table.done_app(snapshot.at.lsn))
+    return FactsEntry((row,), table.done_app(snapshot.at.lsn), version=1 if rows else 0)
 
 
 def _open_detail(snapshot: Snapshot, instance: CaptureInstance) -> dict[str, object]:

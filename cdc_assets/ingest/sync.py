@@ -17,9 +17,9 @@ from cdc_assets.ingest.advance import advance, prepare, settled, told_lately
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import NewestRows, Shared, TableOutcome, ToldLately, Work
 from cdc_assets.ingest.poll import poll_database
+from cdc_assets.ingest.prepared import open_snapshots
 from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.resets import clear, is_stale
-from cdc_assets.ingest.snapshot import open_snapshots
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.instances import (

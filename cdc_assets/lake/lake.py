@@ -7,7 +7,7 @@ from collections.abc import Collection
 from deltalake import DeltaTable, Transaction
 
 from cdc_assets.contract import BRONZE, SILVER, Column
-from cdc_assets.errors import TableFeatureError
+from cdc_assets.errors import CommitConflictError, TableFeatureError
 from cdc_assets.lake.control import Control
 from cdc_assets.lake.facts import Facts
 from cdc_assets.lake.features import beyond_writing
@@ -15,6 +15,9 @@ from cdc_assets.lake.migrating import AlterBySpark
 from cdc_assets.lake.opening import create_table, ensure_table, open_table
 from cdc_assets.lake.tables import StorageOptions, table_id
 from cdc_assets.names import DatabaseName, TableName
+
+RENEWALS_MAX = 5
+"""Tries to empty a table that was given up, while others commit to it."""
 
 
 class Lake:
@@ -45,13 +48,23 @@ class Lake:
         """A table's bronze; one with a discarded id is emptied under a new one, in one commit.
 
         Its transactions stay, so batch ids go on where they were. Raises `TableFeatureError` for
-        one that delta-rs cannot empty.
+        one that delta-rs cannot empty, and `CommitConflictError` where others commit to it each
+        time.
         """
         bronze = self.ensure_bronze(table, columns)
+        for _ in range(RENEWALS_MAX):
+            if table_id(bronze) not in discarded:
+                return bronze
+            _check_emptied(bronze, table)
+            bronze = create_table(table.bronze_uri, BRONZE, self.options, columns, mode="overwrite")
         if table_id(bronze) not in discarded:
             return bronze
-        _check_emptied(bronze, table)
-        return create_table(table.bronze_uri, BRONZE, self.options, columns, mode="overwrite")
+        raise CommitConflictError(
+            f"a reset gave its bronze up, and others commit to it: {RENEWALS_MAX} tries to empty"
+            " it came too late",
+            where=str(table),
+            hint="Run it again; if it stays, see which other job writes the table.",
+        )
 
     def silver(self, table: TableName) -> DeltaTable | None:
         """A table's silver, or None."""

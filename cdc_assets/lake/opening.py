@@ -8,7 +8,7 @@ from deltalake import CommitProperties, DeltaTable, TableFeatures, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_assets.contract import SCHEMA_VERSION_PROPERTY, Column, TableContract
-from cdc_assets.lake.failures import lake_failures
+from cdc_assets.lake.failures import is_conflict, lake_failures
 from cdc_assets.lake.migrating import AlterBySpark, check_known, migrated
 from cdc_assets.lake.tables import (
     MAPPING_MODE,
@@ -71,7 +71,11 @@ def create_table(
     mode: Literal["error", "overwrite"] = "error",
     transaction: Transaction | None = None,
 ) -> DeltaTable:
-    """A new table at `uri`, or with `overwrite` the one there, empty and with another id."""
+    """A new table at `uri`, or with `overwrite` the one there, empty and with another id.
+
+    Where another writer comes first it is what that one has made of it: with `overwrite` that may
+    be the old table still, and the caller looks at the id.
+    """
     configuration = {SCHEMA_VERSION_PROPERTY: str(contract.version)}
     if any(is_refused(column.name) for column in columns):
         configuration[MAPPING_MODE] = "name"
@@ -90,9 +94,9 @@ def create_table(
                     max_commit_retries=0, app_transactions=[transaction] if transaction else None
                 ),
             )
-        except DeltaError:
+        except DeltaError as error:
             winner = open_table(uri, contract, options)
-            if winner is None:
+            if winner is None or (mode == "overwrite" and not is_conflict(error)):
                 raise
             return winner
         table = DeltaTable(uri, storage_options=dict(options))

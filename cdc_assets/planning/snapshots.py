@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -88,19 +88,25 @@ def snapshots_by_target(events: Iterable[FactsRow]) -> Mapping[str, Snapshots]:
 
 
 def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
-    """A table's snapshots from its events, oldest first; what a reset follows counts no more."""
+    """A table's snapshots from its events, oldest first; what a reset follows counts no more.
+
+    Nor does what a run that began before the reset writes after it: its rows are in the table
+    that was given up.
+    """
     complete: Snapshot | None = None
     opened: Snapshot | None = None
     bootstrap: Offset | None = None
     after_loss: Offset | None = None
     opens = 0
     identities: dict[Lsn, Identity | None] = {}
+    is_reset = False
     used: set[Lsn] = set()
     discarded: set[str] = set()
     for row in events:
         opens += row.event == Event.SNAPSHOT_OPEN
         if row.event == Event.RESET:
             complete = opened = bootstrap = after_loss = None
+            identities, is_reset = {}, True
             discarded.update(filter(None, map(row.payload.get, ("bronze", "silver"))))
         if row.event == Event.DATA_SKIPPED and row.newest_lsn is not None:
             used.add(row.newest_lsn)
@@ -108,7 +114,10 @@ def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
         if snapshot is None:
             continue
         used.add(snapshot.at.lsn)
-        if row.event == Event.SNAPSHOT_OPEN:
+        is_open = row.event == Event.SNAPSHOT_OPEN
+        if is_reset and _is_given_up(snapshot, is_open, complete, identities):
+            continue
+        if is_open:
             opened = _newer(opened, snapshot)
             identities[snapshot.at.lsn] = snapshot.identity
         else:
@@ -146,5 +155,22 @@ def _snapshot(row: FactsRow) -> Snapshot | None:
     )
 
 
+def _is_given_up(
+    snapshot: Snapshot, is_open: bool, complete: Snapshot | None, opened: Collection[Lsn]
+) -> bool:
+    """Whether an event that follows a reset is of a snapshot from before it.
+
+    The first one after it is no further one, and none is completed that was not opened.
+    """
+    if is_open:
+        return complete is None and snapshot.kind is not Event.BOOTSTRAP
+    return snapshot.at.lsn not in opened
+
+
 def _newer(old: Snapshot | None, new: Snapshot) -> Snapshot:
-    return new if old is None or new.at.lsn > old.at.lsn else old
+    """The one at the higher LSN; of two reads of one, the later that may hold later commits."""
+    return new if old is None or _rank(new) > _rank(old) else old
+
+
+def _rank(snapshot: Snapshot) -> tuple[Lsn, datetime]:
+    return snapshot.at.lsn, snapshot.high_mark or datetime.min

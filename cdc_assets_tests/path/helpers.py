@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
 import pytest
 
 from cdc_assets.ingest.outcome import TableOutcome
@@ -73,3 +77,17 @@ def sync_unrecorded(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as crash:
         crash.setattr(Recorder, "record", lambda *_: None)
         sync(project.database())
+
+
+def once(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, happening: Callable[[], object]
+) -> None:
+    """Let something happen before a function's next call."""
+    function = getattr(module, name)
+
+    def first(*arguments: Any) -> Any:
+        monkeypatch.setattr(module, name, function)
+        happening()
+        return function(*arguments)
+
+    monkeypatch.setattr(module, name, first)

@@ -14,7 +14,7 @@ from cdc_assets.errors import DataLossError, HistoryChangedError, PermissionMiss
 from cdc_assets.ingest import advance as advance_module
 from cdc_assets.ingest import recording
 from cdc_assets.ingest.outcome import TableOutcome, Work
-from cdc_assets.ingest.snapshot import PreparedSnapshot
+from cdc_assets.ingest.prepared import PreparedSnapshot
 from cdc_assets.ingest.sync import SyncReport, sync
 from cdc_assets_tests.path.helpers import run_sync
 from cdc_assets_tests.source import Project, Source

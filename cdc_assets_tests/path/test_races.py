@@ -3,24 +3,42 @@
 import itertools
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from cdc_assets.engines import copies
+from cdc_assets.errors import SeedOpenError, SeedRefusedError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest import batch as batch_module
 from cdc_assets.ingest import changes as changes_module
+from cdc_assets.ingest import snapshot as snapshot_module
+from cdc_assets.ingest import sync as sync_module
+from cdc_assets.ingest.seeding import seed
 from cdc_assets.ingest.sync import sync
+from cdc_assets.planning.snapshots import snapshots_of
 from cdc_assets.silver import apply as apply_module
 from cdc_assets.silver.apply import apply_changes
-from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync, sync_unrecorded
+from cdc_assets_tests.path.helpers import (
+    COLUMNS,
+    change_items,
+    create_items,
+    load,
+    once,
+    run_sync,
+    sync_unrecorded,
+)
 from cdc_assets_tests.path.killing import kill_case, stopped_at
+from cdc_assets_tests.path.test_seed import begun
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
 
 TABLE = "dbo_items"
+ARROW = pytest.mark.parametrize("engine_name", ["arrow"])
 
 
 def at_once(project: Project, runs: int = 3) -> None:
@@ -39,6 +57,74 @@ def test_first_syncs_at_once_take_one_snapshot(items: Project) -> None:
     items.assert_identical(TABLE, COLUMNS)
     events = Counter(row.event for row in items.database().lake.facts.events())
     assert events == {"snapshot_open": 1, "bootstrap": 1}
+
+
+@ARROW
+def test_a_first_sync_that_lost_to_one_that_found_no_row(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other's high mark says that the snapshot shows nothing later: what came is a change."""
+    empty_items(project)
+    once(monkeypatch, sync_module, "open_snapshots", lambda: first_row_after_a_sync(project))
+    assert run_sync(project).outcomes[TABLE].rows == 0
+    assert project.bronze(TABLE) == []
+    project.source.captured()
+    load(project)
+    assert [row["_operation"] for row in project.bronze(TABLE)] == [2]
+    project.assert_identical(TABLE, COLUMNS)
+
+
+@ARROW
+def test_a_row_that_comes_while_another_sync_finds_none(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one snapshot's two reads the later one's high mark holds the verdict."""
+    empty_items(project)
+    once(monkeypatch, snapshot_module, "snapshot_ranges", lambda: first_row_after_a_sync(project))
+    assert run_sync(project).outcomes[TABLE].rows == 1
+    events = project.database().lake.facts.events()
+    assert [row.event for row in events] == ["snapshot_open", "bootstrap", "bootstrap"]
+    done = snapshots_of(events).complete
+    project.source.captured()
+    load(project)
+    first, again = project.bronze(TABLE)
+    assert (first["_operation"], again["_operation"]) == (0, 2)
+    assert done is not None
+    assert done.high_mark is not None
+    assert done.high_mark >= again["_commit_ts"]
+    project.assert_identical(TABLE, COLUMNS)
+
+
+@ARROW
+def test_a_first_sync_that_lost_to_a_copy_reads_nothing(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both found no snapshot; the rows of a read would stand in place of the copy's."""
+    copy, started = begun(items)
+    monkeypatch.setattr(copies, "TRIAL_ROWS_MAX", 1)
+    late = pa.array([*copy["price"].to_pylist()[:-1], Decimal("0.12345")])
+
+    def a_copy_first() -> None:
+        with pytest.raises(SeedRefusedError, match="seed a mended copy"):
+            seed(items.database(), TABLE, copy.set_column(2, "price", late), started)
+
+    once(monkeypatch, sync_module, "open_snapshots", a_copy_first)
+    (failed,) = sync(items.database()).failed
+    assert isinstance(failed.error, SeedOpenError)
+    assert items.bronze(TABLE) == []
+    assert seed(items.database(), TABLE, copy, started).rows == copy.num_rows
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+
+
+def empty_items(project: Project) -> None:
+    create_items(project.source, rows=0)
+    project.tables = {TABLE: None}
+
+
+def first_row_after_a_sync(project: Project) -> None:
+    assert run_sync(project).outcomes[TABLE].rows == 0
+    project.source.execute("INSERT INTO dbo.items (id, name) VALUES (1, N'first')")
 
 
 def test_later_syncs_at_once_append_each_change_once(items: Project) -> None:

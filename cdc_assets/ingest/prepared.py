@@ -1,0 +1,103 @@
+"""Snapshots that are ready to be read, and how they are opened: their LSN is recorded first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from deltalake import DeltaTable
+
+from cdc_assets import faults
+from cdc_assets.contract import Column
+from cdc_assets.engines.database import Database
+from cdc_assets.errors import CdcError, CommitConflictError, SeedOpenError, TableReplacedError
+from cdc_assets.faults import FaultPoint
+from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.lake.tables import table_id
+from cdc_assets.names import TableName
+from cdc_assets.planning.plans import EngineChoice
+from cdc_assets.planning.polls import CaptureInstance, Poll
+from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_by_target
+from cdc_assets.sqlserver.catalog import Captured
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSnapshot:
+    """A snapshot that can be read, once it is opened: its `open_entry` written, if it has one."""
+
+    table: TableName
+    poll: Poll
+    instance: CaptureInstance
+    columns: Captured
+    declared: tuple[Column, ...]
+    """All columns of its rows, bronze's first."""
+    bronze: DeltaTable
+    choice: EngineChoice
+    snapshot: Snapshot
+    before: Snapshot | None
+    """The table's newest one before it."""
+    open_entry: FactsEntry | None = None
+
+
+def open_snapshots(
+    database: Database, prepared: Sequence[PreparedSnapshot]
+) -> dict[TableName, PreparedSnapshot | CdcError]:
+    """Record their LSNs before anything is read, in one commit; of two openers the first wins.
+
+    Gives them as they were opened, which may be another sync's, or why one was not.
+    """
+    facts = database.lake.facts
+    wanted = [one.open_entry for one in prepared if one.open_entry is not None]
+    written = {entry.app_id for entry in facts.append(wanted)}
+    now = snapshots_by_target(facts.events()) if wanted else {}
+    faults.reach(FaultPoint.SNAPSHOT_OPENED)
+    return {
+        one.table: _as_opened(database, one, now[one.table.bronze], written)
+        if one.open_entry
+        else one
+        for one in prepared
+    }
+
+
+def _as_opened(
+    database: Database, prepared: PreparedSnapshot, now: Snapshots, written: Collection[str | None]
+) -> PreparedSnapshot | CdcError:
+    """The snapshot as the facts have it now, or why it is not to be read."""
+    if table_id(prepared.bronze) in now.discarded:
+        # Its event stands after the reset's, so its rows would count, and nobody would see them.
+        return CommitConflictError(
+            "it was reset while its snapshot was opened, and nothing was read",
+            where=str(prepared.table),
+            hint="Run it again.",
+        )
+    if prepared.open_entry and prepared.open_entry.app_id in written:
+        return prepared
+    return _follow(database, prepared, now)
+
+
+def _follow(
+    database: Database, prepared: PreparedSnapshot, snapshots: Snapshots
+) -> PreparedSnapshot | CdcError:
+    """The snapshot that another run has opened meanwhile, or why it is not to be read."""
+    other = snapshots.newest
+    if other is None or other == prepared.before:
+        return TableReplacedError(
+            "the facts lack the event of a snapshot that was opened",
+            where=str(prepared.table),
+            hint=f"Were rows removed from {database.name.facts_uri} by hand? Restore it.",
+        )
+    is_read = prepared.snapshot.as_of is None
+    if is_read and other.as_of is not None and other == snapshots.open:
+        return being_seeded(prepared.table, other.as_of)
+    return replace(prepared, snapshot=other)
+
+
+def being_seeded(table: TableName, as_of: str) -> SeedOpenError:
+    """That a copy is to give the table its rows: reading it may be what that avoids."""
+    name = str(table).replace(".", " ", 1)
+    return SeedOpenError(
+        f"it is being seeded as of {as_of}, and the copy's rows are not in bronze yet",
+        where=str(table),
+        hint="Wait for it, or where it died run the same `cdc-assets seed` again. To read the"
+        f" table instead: cdc-assets reset {name}.",
+    )
