@@ -18,6 +18,7 @@ from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.columns import find_name
 from cdc_assets.planning.instances import (
+    END,
     NEW_COLUMNS,
     SOURCE,
     Reader,
@@ -121,7 +122,9 @@ def follow(
     if identity == before:
         return replace(outcome, progress=replace(progress, identity=identity))
     reader = next(reader for reader in chain if reader.identity == identity)
-    rows = [_row(known, Event.CAPTURE_INSTANCE_SWITCHED, reader, before=before.instance_name)]
+    # Somebody may disable the older one by this before control is written: it then stands for it.
+    more = {"before": before.instance_name, END: progress.end.to_dict()}
+    rows = [_row(known, Event.CAPTURE_INSTANCE_SWITCHED, reader, **more)]
     warnings = outcome.warnings
     if not outcome.rows:
         told = _untold(database, known, poll, chain[0], reader.start)

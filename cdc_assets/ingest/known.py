@@ -47,7 +47,9 @@ class Known:
     @property
     def identity(self) -> Identity | None:
         """The capture instance last read."""
-        return self.snapshots.identity(self.control)
+        found, switch = self.snapshots.identity(self.control), self.switch
+        end = self.control.end if self.control else None
+        return switch.proven(found, end) if switch else found
 
     def with_opened(self, opened: PreparedSnapshot | CdcError | None) -> Known:
         """The same with its first snapshot as it was opened, or with why it was not."""
@@ -61,7 +63,8 @@ class Known:
         Raises `TableReplacedError` where nothing tells.
         """
         end = self.control.end if self.control else self.recorded_end
-        found = self.snapshots.position([end, written])
+        told = self.switch.end if self.switch else None
+        found = self.snapshots.position([end, written, told])
         if found is None:
             where = str(self.name)
             raise TableReplacedError("its position is unknown", where=where, hint=anew(where))

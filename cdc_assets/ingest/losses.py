@@ -29,7 +29,7 @@ from cdc_assets.ingest.snapshot import SnapshotRequest, take_snapshot
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.names import TableName
-from cdc_assets.planning.instances import recorded_by_target, siblings
+from cdc_assets.planning.instances import recorded_by_target, siblings, switches_by_target
 from cdc_assets.planning.losses import may_resnapshot, open_gaps, resnapshots_by_target
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
@@ -90,6 +90,7 @@ def _refreshed(database: Database, known: Known) -> Known:
         control=database.lake.control.read().get(bronze),
         snapshots=snapshots_by_target(events)[bronze],
         recorded=recorded_by_target(events)[bronze],
+        switch=switches_by_target(events).get(bronze),
     )
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdc_assets.contract import Event
 from cdc_assets.errors import CaptureInstanceUnknownError
 from cdc_assets.lsn import Lsn
+from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, find_instance, listed
 from cdc_assets.planning.records import FactsRow, Identity
 
@@ -25,6 +26,9 @@ SOURCE = "source"
 
 NEW_COLUMNS = "new_columns"
 """Of an instance's `capture_instance_seen`: what it captures and those before it did not."""
+
+END = "end"
+"""Of a `capture_instance_switched`: how far the table was read, as an offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +46,22 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """The table's newest switch to another instance: its first LSN, and the columns it brought."""
+    """The table's newest switch to another instance: its first LSN, and the columns it brought.
+
+    `end` is how far the table had been read when it was told; None where what came later says
+    more: a reset, a skip, a snapshot that the changes go on at.
+    """
 
     start: Lsn
     columns: tuple[str, ...]
+    identity: Identity
+    end: Offset | None = None
+
+    def proven(self, bound: Identity | None, end: Offset | None) -> Identity | None:
+        """The instance last read: control's, unless the switch was told and control died before."""
+        if bound is None or self.end is None or (end is not None and end.lsn > self.end.lsn):
+            return bound
+        return max(bound, self.identity, key=_age)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +115,18 @@ def switches_by_target(events: Iterable[FactsRow]) -> Mapping[str, Switch]:
     found: dict[str, Switch] = {}
     for row in events:
         target, reader = row.target or "", _seen(row)
+        if target in found and (row.event == Event.RESET or _moves(row)):
+            found[target] = replace(found[target], end=None)
         if reader is None:
             continue
         if row.event == Event.CAPTURE_INSTANCE_SEEN:
             columns[target, reader.identity] = tuple(row.payload.get(NEW_COLUMNS, ()))
         elif target not in found or found[target].start <= reader.start:
-            found[target] = Switch(reader.start, columns.get((target, reader.identity), ()))
+            brought = columns.get((target, reader.identity), ())
+            end = row.payload.get(END)
+            found[target] = Switch(
+                reader.start, brought, reader.identity, Offset.from_dict(end) if end else None
+            )
     return found
 
 
@@ -138,12 +160,14 @@ def _recorded(row: FactsRow) -> Reader | None:
     if row.event == Event.CAPTURE_INSTANCE_SEEN:
         return Reader(identity, Lsn.parse(detail["start_lsn"]))
     newest = row.newest_lsn
-    if row.event == Event.DATA_SKIPPED and newest is not None:
-        return Reader(identity, newest.next())
-    moves = detail.get("kind") == Event.BOOTSTRAP or row.lost_from_ts is not None
-    if row.event == Event.SNAPSHOT_OPEN and newest is not None and moves:
-        return Reader(identity, newest.next())
-    return None
+    return Reader(identity, newest.next()) if newest is not None and _moves(row) else None
+
+
+def _moves(row: FactsRow) -> bool:
+    """Whether an event says where the changes go on, and with which instance."""
+    if row.event == Event.SNAPSHOT_OPEN:
+        return row.payload.get("kind") == Event.BOOTSTRAP or row.lost_from_ts is not None
+    return row.event == Event.DATA_SKIPPED
 
 
 def resolve(

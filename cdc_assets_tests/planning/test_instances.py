@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -18,6 +19,7 @@ from cdc_assets.planning.instances import (
     recorded_by_target,
     resolve,
     segments,
+    switches_by_target,
     unseen,
 )
 from cdc_assets.planning.offsets import Offset
@@ -145,3 +147,32 @@ def test_recorded_are_those_seen_and_those_opened_with() -> None:
     )
     assert found["bronze/t"] == (Reader(OLD, lsn(21)), Reader(NEW, lsn(30)))
     assert found["bronze/other"] == ()
+
+
+@pytest.mark.parametrize(
+    ("after", "control_end", "bound"),
+    [
+        (None, 20, NEW),
+        (None, 40, NEW),
+        (None, 41, OLD),  # Control was written after it.
+        (FactsRow(event=Event.RESET), 20, OLD),
+        (FactsRow(event=Event.DATA_SKIPPED), 20, OLD),
+        (FactsRow(event=Event.SNAPSHOT_OPEN, lost_from_ts=NOON), 20, OLD),
+        (FactsRow(event=Event.SNAPSHOT_OPEN, detail='{"kind": "bootstrap"}'), 20, OLD),
+        (FactsRow(event=Event.SNAPSHOT_OPEN, detail='{"kind": "resnapshot"}'), 20, NEW),
+    ],
+)
+def test_a_switch_stands_for_control_until_more_is_said(
+    after: FactsRow | None, control_end: int, bound: Identity
+) -> None:
+    """What tells where the changes go on, and whence, comes after it."""
+    end = Offset(lsn(40), NOON)
+    detail = {"identity": NEW.to_dict(), "start_lsn": str(lsn(30)), "end": end.to_dict()}
+    told = FactsRow(
+        target="bronze/t", event=Event.CAPTURE_INSTANCE_SWITCHED, detail=json.dumps(detail)
+    )
+    rows = [told] if after is None else [told, replace(after, target="bronze/t")]
+    switch = switches_by_target(rows)["bronze/t"]
+    assert switch.proven(OLD, Offset(lsn(control_end), NOON)) == bound
+    assert switch.proven(NEWEST, Offset(lsn(20), NOON)) == NEWEST
+    assert switch.proven(None, None) is None
