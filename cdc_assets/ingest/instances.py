@@ -18,6 +18,7 @@ from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.columns import find_name
 from cdc_assets.planning.instances import (
+    BRONZE_ID,
     END,
     NEW_COLUMNS,
     SOURCE,
@@ -123,7 +124,8 @@ def follow(
         return replace(outcome, progress=replace(progress, identity=identity))
     reader = next(reader for reader in chain if reader.identity == identity)
     # Somebody may disable the older one by this before control is written: it then stands for it.
-    more = {"before": before.instance_name, END: progress.end.to_dict()}
+    bronze_id = progress.table_id or (known.control.table_id if known.control else None)
+    more = {"before": before.instance_name, END: progress.end.to_dict(), BRONZE_ID: bronze_id}
     rows = [_row(known, Event.CAPTURE_INSTANCE_SWITCHED, reader, **more)]
     warnings = outcome.warnings
     if not outcome.rows:

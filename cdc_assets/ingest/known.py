@@ -47,9 +47,16 @@ class Known:
     @property
     def identity(self) -> Identity | None:
         """The capture instance last read."""
-        found, switch = self.snapshots.identity(self.control), self.switch
+        found, switch = self.snapshots.identity(self.control), self._told
         end = self.control.end if self.control else None
         return switch.proven(found, end) if switch else found
+
+    @property
+    def _told(self) -> Switch | None:
+        """The switch, if told of this bronze: a run from before a reset may tell of another."""
+        switch, bronze_id = self.switch, self.control.table_id if self.control else None
+        is_ours = switch is not None and switch.bronze_id == bronze_id is not None
+        return switch if is_ours else None
 
     def with_opened(self, opened: PreparedSnapshot | CdcError | None) -> Known:
         """The same with its first snapshot as it was opened, or with why it was not."""
@@ -63,7 +70,7 @@ class Known:
         Raises `TableReplacedError` where nothing tells.
         """
         end = self.control.end if self.control else self.recorded_end
-        told = self.switch.end if self.switch else None
+        told = self._told.end if self._told else None
         found = self.snapshots.position([end, written, told])
         if found is None:
             where = str(self.name)

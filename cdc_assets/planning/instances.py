@@ -30,6 +30,9 @@ NEW_COLUMNS = "new_columns"
 END = "end"
 """Of a `capture_instance_switched`: how far the table was read, as an offset."""
 
+BRONZE_ID = "bronze_id"
+"""Of a `capture_instance_switched`: the id of the bronze table that holds it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reader:
@@ -49,13 +52,14 @@ class Switch:
     """The table's newest switch to another instance: its first LSN, and the columns it brought.
 
     `end` is how far the table had been read when it was told; None where what came later says
-    more: a reset, a skip, a snapshot that the changes go on at.
+    more: a reset, a skip, a snapshot that the changes go on at. `bronze_id` is the table's of then.
     """
 
     start: Lsn
     columns: tuple[str, ...]
     identity: Identity
     end: Offset | None = None
+    bronze_id: str | None = None
 
     def proven(self, bound: Identity | None, end: Offset | None) -> Identity | None:
         """The instance last read: control's, unless the switch was told and control died before."""
@@ -123,10 +127,9 @@ def switches_by_target(events: Iterable[FactsRow]) -> Mapping[str, Switch]:
             columns[target, reader.identity] = tuple(row.payload.get(NEW_COLUMNS, ()))
         elif target not in found or found[target].start <= reader.start:
             brought = columns.get((target, reader.identity), ())
-            end = row.payload.get(END)
-            found[target] = Switch(
-                reader.start, brought, reader.identity, Offset.from_dict(end) if end else None
-            )
+            end, bronze_id = row.payload.get(END), row.payload.get(BRONZE_ID)
+            told = Offset.from_dict(end) if end else None
+            found[target] = Switch(reader.start, brought, reader.identity, told, bronze_id)
     return found
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cdc_assets.contract import Event
 from cdc_assets.errors import DataLossError
-from cdc_assets.ingest.sync import sync
+from cdc_assets.ingest.sync import known_tables, sync
 from cdc_assets.lake.control import Control
 from cdc_assets_tests.path.changing import NEW, TABLE, clean, commit, disable, enable, events
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
@@ -70,3 +72,19 @@ def test_what_is_lost_after_a_switch_is_lost(
     commit(items.source, "UPDATE dbo.items SET name = N'kept' WHERE id = 1")
     with pytest.raises(DataLossError, match="removed by cleanup"):
         run_sync(items)
+
+
+def test_a_switch_of_a_bronze_that_was_given_up_tells_nothing(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run from before a reset may tell of it afterwards: the new bronze was not read so far."""
+    switch_without_control(items, monkeypatch, rows=False)
+    database = items.database()
+    (known,) = known_tables(database, [TABLE], database.lake.facts.newest_rows)
+    control = known.control
+    assert control is not None
+    assert known.switch is not None
+    other = replace(known, control=replace(control, table_id="another"))
+    assert known.position_after(None) == known.switch.end
+    assert other.position_after(None) == control.end
+    assert other.identity == control.identity != known.identity
