@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cdc_assets.errors import LakeUnavailableError
 from cdc_assets.ingest.sync import sync
 from cdc_assets_tests.clients.stacks import CLIENTS, SETUP_SECONDS_MAX, build, build_folder
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items, load
@@ -95,6 +96,6 @@ def test_syncs_at_once_append_each_change_once(project: Project) -> None:
 
 def test_wrong_credentials_are_told_without_them(project: Project, store: Store) -> None:
     project.extra = store.settings(project.source.name, access_key="AKIANOBODY")
-    with pytest.raises(Exception, match="lake") as failed:
+    with pytest.raises(LakeUnavailableError) as failed:
         sync(project.database())
     assert SECRET not in str(failed.value)
