@@ -343,9 +343,6 @@ def _refused(state: str, native: int, message: str, source: SourceConnection) ->
     return None
 
 
-_REPORT = "It is the driver's own error; if it stays, please report it."
-
-
 def _open(source: SourceConnection) -> arrow_odbc.Connection:
     if source.ca_file:
         trust(source.ca_file, where=source.name)

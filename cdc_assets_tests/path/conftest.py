@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from cdc_assets.ingest import advance as advance_module
+from cdc_assets_tests.path.helpers import once
 
 
 @pytest.fixture
 def after_the_poll(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Stage something between a sync's poll and its work, once."""
-    work = advance_module._work
 
     def stage(happening: Callable[[], object]) -> None:
-        def staged(*arguments: Any) -> Any:
-            monkeypatch.setattr(advance_module, "_work", work)
-            happening()
-            return work(*arguments)
-
-        monkeypatch.setattr(advance_module, "_work", staged)
+        once(monkeypatch, advance_module, "_work", happening)
 
     return stage

@@ -146,14 +146,7 @@ def test_a_sync_that_was_overtaken_while_it_planned_reads_nothing_twice(
     """The other's batch, facts and all, stands between its look at bronze and its commit."""
     load(items)
     change_items(items.source)
-    counted = batch_module._counted
-
-    def another_sync_first(*arguments: Any) -> Any:
-        monkeypatch.setattr(batch_module, "_counted", counted)
-        run_sync(items)
-        return counted(*arguments)
-
-    monkeypatch.setattr(batch_module, "_counted", another_sync_first)
+    once(monkeypatch, batch_module, "_counted", lambda: run_sync(items))
     assert run_sync(items).outcomes[TABLE].error is None
     items.assert_each_change_once(TABLE)
     load(items)
@@ -166,14 +159,7 @@ def test_the_facts_of_an_overtaking_sync_that_dies_are_written_by_the_other(
     """Both plan one batch; who comes second finds its own words in bronze, and no facts of it."""
     load(items)
     change_items(items.source)
-    append_next = changes_module._append_next
-
-    def another_first(*arguments: Any) -> Any:
-        monkeypatch.setattr(changes_module, "_append_next", append_next)
-        sync_unrecorded(items, monkeypatch)
-        return append_next(*arguments)
-
-    monkeypatch.setattr(changes_module, "_append_next", another_first)
+    once(monkeypatch, changes_module, "_append_next", lambda: sync_unrecorded(items, monkeypatch))
     outcome = run_sync(items).outcomes[TABLE]
     (batch,) = [r for r in items.database().lake.facts.batches(f"bronze/{TABLE}") if r.rows]
     assert (batch.batch_id, batch.rows) == (1, outcome.rows)

@@ -60,18 +60,14 @@ def test_rows_planned_before_a_reset_never_reach_the_table_after_it(
     """A sync may stall between its plan and its append for as long as the reset takes."""
     load(items)
     change_items(items.source)
-    fitted = batch_module.fitted_columns
 
-    def a_reset_first(*arguments: Any) -> Any:
-        monkeypatch.setattr(batch_module, "fitted_columns", fitted)
-        found = fitted(*arguments)
+    def a_reset_and_a_sync() -> None:
         reset(items.database(), TABLE)
         items.source.execute("UPDATE dbo.items SET name = N'later' WHERE id = 1")
         items.source.captured()
         run_sync(items)
-        return found
 
-    monkeypatch.setattr(batch_module, "fitted_columns", a_reset_first)
+    once(monkeypatch, batch_module, "beyond_arrow", a_reset_and_a_sync)
     with pytest.raises(TableReplacedError, match="another table has taken its place"):
         run_sync(items)
     assert {row["_operation"] for row in items.bronze(TABLE)} == {0}
