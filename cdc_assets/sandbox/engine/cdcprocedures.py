@@ -254,7 +254,7 @@ def _enable_db(call: Call) -> Iterator[Result]:
             10,
         )
         return
-    with call.session.writing() as work:
+    with call.session.writing_alone() as work:
         enable.enable_database(work, database)
 
 
@@ -262,7 +262,7 @@ def _disable_db(call: Call) -> Iterator[Result]:
     call.declare()
     _require_administrator(call)
     database = enabled_database(call)
-    with call.session.writing() as work:
+    with call.session.writing_alone() as work:
         enable.disable_database(work, database)
     call.session.engine.capture.forget(database.id)
     yield from ()
@@ -305,7 +305,7 @@ def _enable_table(call: Call) -> Iterator[Result]:
         call.text("@captured_column_list"),
         call.text("@filegroup_name"),
     )
-    with call.session.writing() as work:
+    with call.session.writing_alone() as work:
         enable.enable_table(work, database, request)
     yield from ()
 
@@ -314,7 +314,7 @@ def _disable_table(call: Call) -> Iterator[Result]:
     call.declare("@source_schema", "@source_name", "@capture_instance")
     database = enabled_database(call)
     require_owner(call)
-    with call.session.writing() as work:
+    with call.session.writing_alone() as work:
         enable.disable_table(
             work,
             database,

@@ -236,7 +236,7 @@ def _drop_table(session: EngineSession, name: tuple[str, ...], *, if_exists: boo
         raise _missing("table", ".".join(name))
     if table.shipped:
         raise errors.unsupported("DROP of a table that CDC made")
-    with session.writing() as work:
+    with session.writing_alone() as work:
         refuse_end_of_table(work, table, 3726)
         for instance in work.current.instances_of(table.id):
             remove_instance(work, instance)
@@ -273,7 +273,7 @@ def _drop_database(session: EngineSession, name: str, *, if_exists: bool) -> Non
         raise SqlError(3708, f"Cannot drop the database '{name}' because it is a system database.")
     if session.engine.in_use(database.name):
         raise SqlError(3702, f'Cannot drop database "{name}" because it is currently in use.')
-    with session.writing() as work:
+    with session.writing_alone() as work:
         for instance in work.current.instances(database.id):
             remove_instance(work, instance)
         for table in work.current.tables_of(database.id):

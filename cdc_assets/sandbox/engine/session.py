@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -248,6 +248,17 @@ class EngineSession:
         self.context.changed_catalog = work.current
         if own:
             self.finish_work()
+
+    @contextmanager
+    def writing_alone(self) -> Iterator[Work]:
+        """As `writing`; capture and other commits wait while a transaction of its own runs.
+
+        For what changes rows that capture changes too: SQL Server's locks make one wait there.
+        """
+        context = self.context
+        own = not context.transactions and not context.options.implicit_transactions
+        with context.store.commit_lock if own else nullcontext(), self.writing() as work:
+            yield work
 
     def _undo(self, work: Work, point: Savepoint, *, broken: bool) -> None:
         try:

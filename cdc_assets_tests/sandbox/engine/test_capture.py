@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -354,6 +355,32 @@ def test_databases_have_lsns_of_their_own(t: Client) -> None:
     assert t.rows(f"SELECT id FROM [{t.database}].dbo.t") == [(1,)]
     t.run(f"USE [{t.database}]")
     assert changes(t) == [(2, 1, 1, "a")]
+
+
+@pytest.mark.sandbox
+def test_capture_and_the_end_of_capture_wait_for_each_other(t: Client) -> None:
+    """Both remove the commits that are not moved yet; a step falls into each of the procedures."""
+    capture, database = t.session.engine.capture, t.session.context.current.id
+    capture.interval_seconds = 60.0
+    over = threading.Event()
+
+    def steps() -> None:
+        while not over.is_set():
+            capture.step(database)
+
+    with ThreadPoolExecutor(1) as pool:
+        stepping = pool.submit(steps)
+        try:
+            for round_ in range(20):
+                t.run(f"INSERT t VALUES ({round_}, 'a')")
+                if round_ % 2:
+                    t.run("EXEC sys.sp_cdc_disable_table 'dbo', 't', 'all'")
+                else:
+                    t.run("EXEC sys.sp_cdc_disable_db", "EXEC sys.sp_cdc_enable_db")
+                captured(t, "t")
+        finally:
+            over.set()
+        stepping.result()
 
 
 @pytest.mark.sandbox
