@@ -1,11 +1,27 @@
-"""The chunks a chunked snapshot is read in: neighbours in key order that tile the key space."""
+"""The chunks a chunked snapshot is read in: neighbours in key order that tile the key space.
+
+They are planned once. What the server answers comes from outside, so that the rules stand here
+alone: an integer key is cut by rows counted on a grid, any other by seeks (seed 0016).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from cdc_assets.errors import SettingsError
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.keysets import Key
+
+SLICES_PER_CHUNK = 16
+"""Slices of the grid for about as many rows as a chunk has."""
+SLICES_MAX = 100_000
+"""Slices that one count may give back."""
+CHUNKS_MAX = 100_000
+"""Chunks of one plan: it is held in memory, and each is at least one query."""
+
+_BIGINT_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +30,18 @@ class ChunkSizes:
 
     rows: int
     column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a table is cut on, and its largest key when its snapshot was opened.
+
+    `keys` are source names; without any the table is one chunk. Every key above `largest` came
+    later: the changes bring it. A table without rows has the least key there is, all NULL.
+    """
+
+    keys: tuple[str, ...] = ()
+    largest: Key = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +62,156 @@ class Chunk:
 class ChunkPlan:
     """All chunks of one snapshot, in key order, as they were planned once and are never changed.
 
-    `keys` are the source names of the columns it cuts, in the order of the bounds' values.
+    `keys` are the source names of the columns it cuts, in the order of the bounds' values, and
+    `largest` is the largest key when the snapshot was opened, as in `Extent`.
     """
 
     plan_id: str
     snapshot: Lsn
     keys: tuple[str, ...]
     chunks: tuple[Chunk, ...]
+    largest: Key = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Neighbouring values of an integer key, the smallest and the largest, and their rows.
+
+    NULL is a slice of its own, without values.
+    """
+
+    low: int | None
+    high: int | None
+    rows: int
+
+
+SlicesOf = Callable[[Slice, int], Sequence[Slice]]
+"""Asks the server: a slice's rows, counted per so many neighbouring values, in key order."""
+
+
+def integer_chunks(
+    whole: Slice, end: Key | None, rows_max: int, slices_of: SlicesOf
+) -> tuple[Chunk, ...]:
+    """Chunks of an integer key, of at most `rows_max` rows where no value alone has more.
+
+    `whole` goes from the smallest key to the largest at the open, with about as many rows as it
+    has; `end` is the bound just above, None where there can be none. Each chunk but the last has
+    more than half of `rows_max` rows, unless a value with more than that comes after it.
+    """
+    slices = _light_slices(whole, rows_max, slices_of)
+    return _numbered(_packed(slices, end, rows_max))
+
+
+def grid_width(whole: Slice, rows_max: int) -> int:
+    """Neighbouring values per slice, for about 16 slices a chunk."""
+    if whole.low is None or whole.high is None:
+        return 1
+    wanted = -(-SLICES_PER_CHUNK * whole.rows // rows_max)
+    # The grid's lines are multiples of its width, so there may be one slice more; and NULL.
+    count = max(SLICES_PER_CHUNK, min(wanted, SLICES_MAX - 2))
+    return max(1, min(-(-(whole.high - whole.low + 1) // count), _BIGINT_MAX))
+
+
+def _light_slices(whole: Slice, rows_max: int, slices_of: SlicesOf) -> Iterator[Slice]:
+    """Slices of at most half of `rows_max` rows, or of one value.
+
+    A heavy one is counted again on a finer grid, over the values that it has; its own smallest
+    and largest value fall into different slices of that, so this ends.
+    """
+    for found in slices_of(whole, grid_width(whole, rows_max)):
+        if found.low == found.high or found.rows <= max(1, rows_max // 2):
+            yield found
+        else:
+            yield from _light_slices(found, rows_max, slices_of)
+
+
+def _packed(
+    slices: Iterable[Slice], end: Key | None, rows_max: int
+) -> Iterator[tuple[Key | None, int]]:
+    """Where each chunk ends, and its rows: neighbours joined while they are not too many."""
+    rows = 0
+    for found in slices:
+        if rows and rows + found.rows > rows_max:
+            yield (str(found.low),), rows
+            rows = 0
+        rows += found.rows
+    yield end, rows
+
+
+class KeySeeks(Protocol):
+    """What a server is asked of a key's rows; all of it by its own order."""
+
+    def bound(self, lower: Key | None, upper: Key | None) -> Key | None:
+        """The key after a chunk's rows from `lower` on; None where less is left below `upper`."""
+        ...
+
+    def above(self, key: Key, upper: Key | None) -> Key | None:
+        """The first key above a key and below `upper`."""
+        ...
+
+    def count(self, lower: Key | None, upper: Key | None) -> int:
+        """How many rows there are."""
+        ...
+
+
+def keyset_chunks(
+    largest: Key, seeks: KeySeeks, rows_max: int, *, is_unique: bool
+) -> tuple[Chunk, ...]:
+    """Chunks of any key, of `rows_max` rows each but the last; found by seeks.
+
+    A key that is not unique is never split: then a chunk ends before a value that would be too
+    many, and one value's rows alone may be more. `largest` is the largest key at the open, and
+    rows above it, which may come while this seeks, are in no chunk.
+    """
+    return _numbered(_sought(largest, seeks, rows_max, is_unique=is_unique))
+
+
+def _sought(
+    largest: Key, seeks: KeySeeks, rows_max: int, *, is_unique: bool
+) -> Iterator[tuple[Key | None, int]]:
+    end = seeks.above(largest, None)
+    lower: Key | None = None
+    while True:
+        found = _next(lower, end, seeks, rows_max if is_unique else None)
+        if end is None:
+            # What was found may be of a row that came meanwhile, above the largest.
+            end = seeks.above(largest, None)
+            if end is not None:
+                continue
+        if found is None:
+            break
+        yield found
+        lower = found[0]
+    yield end, seeks.count(lower, end)
+
+
+def _next(
+    lower: Key | None, end: Key | None, seeks: KeySeeks, rows: int | None
+) -> tuple[Key, int] | None:
+    """The next bound and the rows before it; `rows` of a unique key, which need no count."""
+    bound = seeks.bound(lower, end)
+    if bound is None or rows is not None:
+        return None if bound is None or rows is None else (bound, rows)
+    counted = 0 if bound == lower else seeks.count(lower, bound)
+    if not counted:
+        # As the server compares, it is the value that the chunk begins with.
+        bound = seeks.above(bound, end)
+        if bound is None:
+            return None
+        counted = seeks.count(lower, bound)
+    return bound, counted
+
+
+def _numbered(parts: Iterable[tuple[Key | None, int]]) -> tuple[Chunk, ...]:
+    """Chunks by where each ends and what it has; raises `SettingsError` for too many."""
+    chunks: list[Chunk] = []
+    lower: Key | None = None
+    for upper, rows in parts:
+        if len(chunks) == CHUNKS_MAX:
+            raise SettingsError(
+                f"its snapshot would have more than {CHUNKS_MAX:,} chunks",
+                hint="Raise `chunk_rows` in tables.yaml.",
+            )
+        chunks.append(Chunk(len(chunks), lower, upper, rows))
+        lower = upper
+    return tuple(chunks)
