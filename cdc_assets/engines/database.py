@@ -45,6 +45,8 @@ class Database:
             login_timeout_seconds=self.settings.connect_timeout_seconds,
             lock_timeout_ms=self.settings.lock_timeout_ms,
             isolation=self.settings.isolation,
+            batch_rows=self.settings.batch_rows,
+            batch_bytes=self.settings.batch_bytes,
         )
 
     @functools.cached_property

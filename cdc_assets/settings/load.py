@@ -19,7 +19,10 @@ SETTINGS_VARIABLE = "CDC_TABLES"
 SETTINGS_FILE = "tables.yaml"
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_FILE_PREFIX = "file:"
+FILE_PREFIX = "file:"
+"""Of a connection string that stands in a file."""
+ENV_PREFIX = "env:"
+"""Of one that stands in an environment variable."""
 _QUOTED = re.compile(r"'[^']{2,}'|\"[^\"]{2,}\"")
 
 Path_ = tuple[str, ...]
@@ -157,8 +160,8 @@ def _absolute(settings: Settings, folder: Path) -> Settings:
 
     def database(db: DatabaseSettings) -> DatabaseSettings:
         connection = db.connection
-        if connection.startswith(_FILE_PREFIX):
-            connection = _FILE_PREFIX + path(connection.removeprefix(_FILE_PREFIX))
+        if connection.startswith(FILE_PREFIX):
+            connection = FILE_PREFIX + path(connection.removeprefix(FILE_PREFIX))
         return db.model_copy(
             update={
                 "connection": connection,
@@ -171,13 +174,15 @@ def _absolute(settings: Settings, folder: Path) -> Settings:
 
 
 def connection_text(database: DatabaseSettings, *, where: str) -> str:
-    """The connection string itself, read from its file where the settings name one.
+    """The connection string itself, read from the file or variable that the settings name.
 
-    Raises `SettingsError` when the file cannot be read or holds none; never with what it holds.
+    Raises `SettingsError` when there is none; never with what it holds.
     """
-    if not database.connection.startswith(_FILE_PREFIX):
+    if database.connection.startswith(ENV_PREFIX):
+        return _from_environment(database.connection.removeprefix(ENV_PREFIX), where)
+    if not database.connection.startswith(FILE_PREFIX):
         return database.connection
-    file = Path(database.connection.removeprefix(_FILE_PREFIX))
+    file = Path(database.connection.removeprefix(FILE_PREFIX))
     try:
         text = file.read_text(encoding="utf-8").strip()
     except OSError as error:
@@ -196,5 +201,15 @@ def connection_text(database: DatabaseSettings, *, where: str) -> str:
             f"{file} is empty",
             where=where,
             hint="Write the connection string into it.",
+        )
+    return text
+
+
+def _from_environment(name: str, where: str) -> str:
+    if not (text := os.environ.get(name, "").strip()):
+        raise SettingsError(
+            f"the environment variable {name} is not set, or empty",
+            where=where,
+            hint="Put the connection string into it, or into a file: `connection: file:PATH`.",
         )
     return text

@@ -205,7 +205,8 @@ class DatabaseSettings(_Model):
     """One SQL Server database and where its tables go."""
 
     connection: str = Field(default="file:.cdc/sandbox/sales.odbc", repr=False)
-    """ODBC connection string, or `file:PATH` of a file that holds it; the sandbox by default."""
+    """ODBC connection string; better `file:PATH` of a file or `env:NAME` of a variable that holds
+    it. The sandbox's by default."""
 
     ca_file: str | None = None
     """Certificate authority that the server's certificate is verified with."""
@@ -227,6 +228,12 @@ class DatabaseSettings(_Model):
 
     max_connections: int = Field(default=16, ge=1, le=1024)
     """Connections of one run at the same time; Spark's tasks open their own."""
+
+    batch_rows: int = Field(default=65_535, ge=1, le=1 << 20)
+    """Rows that one reader fetches at once, at most."""
+
+    batch_bytes: int = Field(default=8 << 20, ge=64 << 10, le=1 << 30)
+    """Bytes that one reader fetches at once; it holds two such buffers while it reads ahead."""
 
     max_value_bytes: int = Field(default=64 << 20, ge=8 << 10, le=1 << 30)
     """Largest value of a (max) column that is loaded; of text, its UTF-16 code units count."""

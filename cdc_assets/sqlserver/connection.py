@@ -85,6 +85,8 @@ class SourceConnection:
     login_timeout_seconds: int = 5
     lock_timeout_ms: int | None = None
     isolation: str = "read_committed"
+    batch_rows: int = ROWS_PER_BATCH_MAX
+    batch_bytes: int = BYTES_PER_BATCH_MAX
 
     @property
     def user(self) -> str:
@@ -157,13 +159,13 @@ class Connection:
         parameters: Sequence[str | None],
         large_value_bytes: int,
         concurrently: bool,
-        bytes_max: int = BYTES_PER_BATCH_MAX,
+        bytes_max: int = 0,
     ) -> Iterable[pa.RecordBatch]:
         found: Iterable[pa.RecordBatch] = self._odbc.read_arrow_batches(
             query=text,
             parameters=list(parameters) or None,
-            batch_size=ROWS_PER_BATCH_MAX,
-            max_bytes_per_batch=bytes_max,
+            batch_size=self.source.batch_rows,
+            max_bytes_per_batch=bytes_max or self.source.batch_bytes,
             max_text_size=large_value_bytes,
             max_binary_size=large_value_bytes,
             map_schema=_in_microseconds,
