@@ -13,25 +13,31 @@ from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from cdc_assets.contract import Column
 from cdc_assets.errors import CdcError, expected
 from cdc_assets.lake.failures import is_conflict, lake_failures
-from cdc_assets.lake.files import append_files
+from cdc_assets.lake.files import (
+    LARGE_VALUES_GROUP_BYTES,
+    Place,
+    commit_files,
+    takes_files,
+    write_files,
+)
 from cdc_assets.lake.tables import (
     APPEND_ATTEMPTS_MAX,
     StorageOptions,
     check_same,
     columns_of,
-    is_mapped,
+    commit_properties,
     query,
     retry_conflicts,
     table_id,
 )
 from cdc_assets.planning.merging import key_bounds, quoted
-from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
+from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult
 from cdc_assets.planning.ranges import shared_constants
 from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, Connections, ValueTooLargeError
 from cdc_assets.sqlserver.read import arrow_schema, read_range, with_large_values
@@ -68,7 +74,8 @@ class ArrowEngine:
         def attempt(large_value_bytes: int) -> AppendResult:
             reading = _Reading(self._connections, plan, large_value_bytes)
             has_large = large_value_bytes > LARGE_VALUE_BYTES_START
-            return _write(table, plan, reading, self._options if has_large else None)
+            place = Place(table.table_uri, self._options) if has_large else None
+            return _write(table, plan, reading, place)
 
         return with_large_values(attempt, plan, self._connections.lend)
 
@@ -144,9 +151,9 @@ def append_rows(plan: AppendPlan, options: StorageOptions, rows: Rows) -> Append
 
 
 def _write(
-    table: DeltaTable, plan: AppendPlan, reading: Rows, large: StorageOptions | None = None
+    table: DeltaTable, plan: AppendPlan, reading: Rows, large: Place | None = None
 ) -> AppendResult:
-    """Write the rows as one commit; `large` is the way into the lake where values are large."""
+    """Write the rows as one commit; `large` is where the files go where values are large."""
     started = time.monotonic()
     batches = reading.batches()
     try:
@@ -157,16 +164,16 @@ def _write(
         rows = (_padded(batch, columns) for batch in itertools.chain((first,), batches))
         new_columns = len(columns) > len(table.schema().fields)
         schema = arrow_schema(columns)
-        # delta-rs alone adds columns, and maps names.
-        if large is not None and not new_columns and not is_mapped(table):
-            append_files(table, schema, rows, _properties(plan.tag), large)
+        if large is not None and takes_files(table, columns):
+            files = write_files(large, schema, rows, LARGE_VALUES_GROUP_BYTES)
+            commit_files(table, files, commit_properties(plan.tag))
         else:
             write_deltalake(
                 table,
                 pa.RecordBatchReader.from_batches(schema, rows),
                 mode="append",
                 schema_mode="merge" if new_columns else None,
-                commit_properties=_properties(plan.tag),
+                commit_properties=commit_properties(plan.tag),
             )
     except Exception:
         # An error of the source crosses delta-rs as text; the original says what to do.
@@ -310,7 +317,7 @@ def _merge(silver: DeltaTable, plan: ApplyPlan, ranked: pa.Table) -> _Metrics:
             target_alias="t",
             merge_schema=any(c.name not in known for c in plan.columns),
             streamed_exec=False,
-            commit_properties=_properties(plan.tag, retries=0),
+            commit_properties=commit_properties(plan.tag, retries=0),
         )
         .when_matched_delete(f"{texts.newer} AND {texts.is_delete}")
         .when_matched_update(every, f"{texts.newer} AND {texts.is_upsert}")
@@ -351,13 +358,5 @@ def _commit_nothing(silver: DeltaTable, plan: ApplyPlan) -> None:
         silver,
         arrow_schema(_all_columns(silver, plan.columns)).empty_table(),
         mode="append",
-        commit_properties=_properties(plan.tag, retries=0),
-    )
-
-
-def _properties(tag: CommitTag, retries: int | None = None) -> CommitProperties:
-    return CommitProperties(
-        custom_metadata={"userMetadata": tag.user_metadata},
-        max_commit_retries=retries,
-        app_transactions=[Transaction(tag.app_id, tag.version)],
+        commit_properties=commit_properties(plan.tag, retries=0),
     )

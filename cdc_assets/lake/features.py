@@ -31,6 +31,21 @@ WRITABLE = READABLE | {
 """Features of a table that delta-rs commits to."""
 
 
+_OF_A_COLUMN = ("delta.generationExpression", "delta.invariants", "delta.identity.start")
+
+
+def asks_each_row(table: DeltaTable) -> bool:
+    """Whether a writer must look at each row: constraints, and columns that Delta fills.
+
+    A protocol with a list of features may name them without a use; an older one has no list.
+    """
+    if any(name.startswith("delta.constraints.") for name in table.metadata().configuration):
+        return True
+    if any(key in field.metadata for field in table.schema().fields for key in _OF_A_COLUMN):
+        return True
+    return any(not field.nullable for field in table.schema().fields)
+
+
 def unreadable(table: DeltaTable) -> str:
     """A feature of the table that delta-rs cannot scan it with; empty where there is none."""
     return min(set(table.protocol().reader_features or ()) - READABLE, default="")

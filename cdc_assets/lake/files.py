@@ -1,8 +1,9 @@
-"""Writing a commit's files ourselves, where rows are so large that delta-rs would hold them all.
+"""Files of a commit written by us, and the commit that adds them.
 
 delta-rs gathers thousands of rows before it writes the first: of values of megabytes that is more
-than a machine has. Here rows go to their file as soon as they are `ROW_GROUP_BYTES`, and all files
-become one commit of delta-rs.
+than a machine has. And it writes in one process, where a read may be spread over many. Here rows go
+to their file as soon as they are a row group, wherever they are read, and all files become one
+commit of delta-rs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -24,57 +25,113 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.fs import PyFileSystem
 
-from cdc_assets.lake.tables import StorageOptions
+from cdc_assets.contract import Column
+from cdc_assets.lake.features import asks_each_row, unwritable
+from cdc_assets.lake.tables import StorageOptions, columns_of, is_mapped
 
-ROW_GROUP_BYTES = 8 << 20
+ROW_GROUP_BYTES = 32 << 20
 """Data of one row group: so much is held before it is written."""
+LARGE_VALUES_GROUP_BYTES = 8 << 20
+"""The same where one value may be as large: its page and the encoder's copies come on top."""
 FILE_BYTES = 256 << 20
 """Data after which a new file begins."""
 STATISTICS_TEXT_LENGTH_MAX = 64
 """Longest text whose column still gets statistics in the log; LSNs have 22 characters."""
 
 
-def append_files(
-    table: DeltaTable,
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file that no commit has added yet: its path in the table, and what the log will say."""
+
+    path: str
+    bytes: int
+    statistics: str
+
+    def action(self) -> AddAction:
+        """Its entry in a commit."""
+        return AddAction(self.path, self.bytes, {}, int(time.time() * 1000), True, self.statistics)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a table's files go: its URI and, never shown, the way in as delta-rs names it."""
+
+    uri: str
+    options: StorageOptions = field(default_factory=dict, repr=False)
+
+    def open(self) -> PyFileSystem:
+        """The table's folder."""
+        return PyFileSystem(DeltaStorageHandler(self.uri, options=dict(self.options)))
+
+
+def write_files(
+    place: Place,
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
-    properties: CommitProperties,
-    options: StorageOptions,
-) -> None:
-    """Append batches, which are exactly the table's columns, as one commit.
-
-    The files of a commit that is not made are removed again. Raises delta-rs's errors.
-    """
-    place = PyFileSystem(DeltaStorageHandler(table.table_uri, options=dict(options)))
-    written: list[AddAction | RemoveAction] = []
+    group_bytes: int = ROW_GROUP_BYTES,
+) -> list[DataFile]:
+    """Write batches of exactly `schema`; where they end in an error, their files go again."""
+    folder = place.open()
+    written: list[DataFile] = []
     try:
-        for rows in _files(batches):
-            written.append(_write(place, schema, rows))
-        table.create_write_transaction(
-            written, "append", table.schema(), commit_properties=properties
-        )
+        for rows in _files(batches, group_bytes):
+            written.append(_write(folder, schema, rows))
     except BaseException:
-        for action in written:
-            with suppress(OSError):
-                place.delete_file(action.path)
+        _remove(folder, written)
         raise
+    return written
 
 
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Rows of about `ROW_GROUP_BYTES`, or one batch where that alone is more."""
+def commit_files(
+    table: DeltaTable, files: Sequence[DataFile], properties: CommitProperties
+) -> None:
+    """Add files as one commit. Raises delta-rs's errors.
+
+    After an error they stay, for vacuum to find: a store may have lost its answer, and made the
+    commit all the same.
+    """
+    actions: list[AddAction | RemoveAction] = [file.action() for file in files]
+    table.create_write_transaction(actions, "append", table.schema(), commit_properties=properties)
+
+
+def takes_files(table: DeltaTable, columns: tuple[Column, ...]) -> bool:
+    """Whether files of these columns may be added as they are.
+
+    New columns, mapped names, partitions and what a writer must look at each row for are left to
+    the libraries.
+    """
+    found = table.metadata()
+    names = {column.name for column in columns_of(table)}
+    return (
+        all(column.name in names for column in columns)
+        and not is_mapped(table)
+        and not found.partition_columns
+        and not asks_each_row(table)
+        and not unwritable(table)
+    )
+
+
+def _remove(folder: PyFileSystem, files: Iterable[DataFile]) -> None:
+    for file in files:
+        with suppress(OSError):
+            folder.delete_file(file.path)
+
+
+def _groups(batches: Iterable[pa.RecordBatch], group_bytes: int) -> Iterator[pa.Table]:
+    """Rows of about `group_bytes`, or one batch where that alone is more."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
-        if sum(one.nbytes for one in held) >= ROW_GROUP_BYTES:
+        if sum(one.nbytes for one in held) >= group_bytes:
             yield pa.Table.from_batches(held)
             held = []
     if held:
         yield pa.Table.from_batches(held)
 
 
-def _files(batches: Iterable[pa.RecordBatch]) -> Iterator[Iterator[pa.Table]]:
+def _files(batches: Iterable[pa.RecordBatch], group_bytes: int) -> Iterator[Iterator[pa.Table]]:
     """The row groups of one file after the other; each must be read to its end."""
-    groups = _groups(batches)
+    groups = _groups(batches, group_bytes)
     first = next(groups, None)
     while first is not None:
         file = _File(first, groups)
@@ -99,7 +156,7 @@ class _File:
             group = self.next
 
 
-def _write(place: PyFileSystem, schema: pa.Schema, groups: Iterator[pa.Table]) -> AddAction:
+def _write(place: PyFileSystem, schema: pa.Schema, groups: Iterator[pa.Table]) -> DataFile:
     path, found = f"part-{uuid.uuid4()}.snappy.parquet", _Statistics(schema)
     try:
         with (
@@ -116,7 +173,7 @@ def _write(place: PyFileSystem, schema: pa.Schema, groups: Iterator[pa.Table]) -
             place.delete_file(path)
         raise
     size = place.get_file_info(path).size
-    return AddAction(path, int(size or 0), {}, int(time.time() * 1000), True, found.to_json())
+    return DataFile(path, int(size or 0), found.to_json())
 
 
 def _never_large(schema: pa.Schema) -> list[str]:

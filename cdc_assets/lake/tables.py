@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import pyarrow as pa
-from deltalake import DeltaTable, Field, QueryBuilder, Schema
+from deltalake import CommitProperties, DeltaTable, Field, QueryBuilder, Schema, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 
@@ -17,6 +17,7 @@ from cdc_assets.errors import CommitConflictError, TableFeatureError, TableRepla
 from cdc_assets.lake.failures import is_conflict, lake_failures
 from cdc_assets.lake.features import beyond_reading, beyond_writing
 from cdc_assets.planning.columns import check_unmapped
+from cdc_assets.planning.plans import CommitTag
 
 StorageOptions = Mapping[str, str]
 
@@ -93,6 +94,15 @@ def columns_of(table: DeltaTable) -> tuple[Column, ...]:
 def table_id(table: DeltaTable) -> str:
     """Delta's id of a table: a re-created one is another."""
     return str(table.metadata().id)
+
+
+def commit_properties(tag: CommitTag, retries: int | None = None) -> CommitProperties:
+    """What a commit carries; None retries as often as delta-rs does by itself."""
+    return CommitProperties(
+        custom_metadata={"userMetadata": tag.user_metadata},
+        max_commit_retries=retries,
+        app_transactions=[Transaction(tag.app_id, tag.version)],
+    )
 
 
 def check_same(found: str, planned: str | None, *, where: str) -> None:

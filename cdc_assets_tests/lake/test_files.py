@@ -1,6 +1,6 @@
-"""Files of large rows: what the log says of them is what delta-rs would say, and all or nothing."""
+"""Files written by us: what the log says of them is what delta-rs would say, and all or nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -11,8 +11,9 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
+from cdc_assets.contract import Column
 from cdc_assets.lake import files
-from cdc_assets.lake.files import append_files
+from cdc_assets.lake.files import Place, commit_files, takes_files, write_files
 from cdc_assets.lake.tables import query
 
 SCHEMA = pa.schema(
@@ -65,6 +66,11 @@ def bare(uri: Path) -> DeltaTable:
     return DeltaTable.create(str(uri), SCHEMA)
 
 
+def append(table: DeltaTable, rows: Iterable[pa.RecordBatch], group_bytes: int = 1 << 20) -> None:
+    files = write_files(Place(table.table_uri), SCHEMA, rows, group_bytes)
+    commit_files(table, files, properties(1))
+
+
 def parquet(uri: Path) -> list[Path]:
     return sorted(uri.glob("*.parquet"))
 
@@ -78,7 +84,7 @@ def in_milliseconds(value: Any) -> Any:
 
 def test_statistics_are_those_of_delta_rs(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    append_files(bare(ours), SCHEMA, batches(0, 40), properties(1), {})
+    append(bare(ours), batches(0, 40))
     write_deltalake(bare(theirs), pa.Table.from_batches(batches(0, 40)), mode="append")
 
     def said(uri: Path) -> dict[str, Any]:
@@ -104,9 +110,8 @@ def test_statistics_are_those_of_delta_rs(tmp_path: Path) -> None:
 def test_readers_skip_by_them_and_lose_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    monkeypatch.setattr(files, "ROW_GROUP_BYTES", 4_000)
     monkeypatch.setattr(files, "FILE_BYTES", 16_000)
-    append_files(bare(tmp_path / "t"), SCHEMA, batches(0, 40), properties(1), {})
+    append(bare(tmp_path / "t"), batches(0, 40), 4_000)
     assert len(parquet(tmp_path / "t")) > 2
     found = query(f"SELECT count(*) AS n FROM t WHERE {where}", t=DeltaTable(tmp_path / "t"))
     wanted = [n for n in range(40) if (n > 30 if "lsn" in where else n % 28 == 2)]
@@ -116,7 +121,6 @@ def test_readers_skip_by_them_and_lose_nothing(
 def test_rows_that_end_in_an_error_leave_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "ROW_GROUP_BYTES", 4_000)
     monkeypatch.setattr(files, "FILE_BYTES", 8_000)
 
     def broken() -> Iterator[pa.RecordBatch]:
@@ -126,14 +130,52 @@ def test_rows_that_end_in_an_error_leave_nothing(
 
     table = bare(tmp_path / "t")
     with pytest.raises(OSError, match="dropped"):
-        append_files(table, SCHEMA, broken(), properties(1), {})
+        append(table, broken(), 4_000)
     assert (parquet(tmp_path / "t"), DeltaTable(tmp_path / "t").version()) == ([], 0)
 
 
-def test_of_two_writers_of_one_batch_one_loses_and_its_files_with_it(tmp_path: Path) -> None:
+def test_of_two_writers_of_one_batch_one_loses(tmp_path: Path) -> None:
+    """Its file stays: a store may lose its answer to a commit that it made; vacuum finds it."""
     bare(tmp_path / "t")
     one, other = DeltaTable(tmp_path / "t"), DeltaTable(tmp_path / "t")
-    append_files(one, SCHEMA, batches(0, 4), properties(1), {})
+    append(one, batches(0, 4))
     with pytest.raises(CommitFailedError):
-        append_files(other, SCHEMA, batches(0, 4), properties(1), {})
+        append(other, batches(0, 4))
+    assert len(parquet(tmp_path / "t")) == 2
+    assert query("SELECT count(*) AS n FROM t", t=DeltaTable(tmp_path / "t")).to_pylist() == [
+        {"n": 4}
+    ]
+    table = DeltaTable(tmp_path / "t")
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
     assert len(parquet(tmp_path / "t")) == 1
+
+
+TWO = pa.schema([("id", pa.int32()), ("name", pa.string())])
+ID, NAME = Column("id", "INT"), Column("name", "STRING")
+GENERATED = pa.field("name", pa.string(), metadata={"delta.generationExpression": "'x'"})
+
+
+@pytest.mark.parametrize(
+    ("columns", "schema", "made_with", "taken"),
+    [
+        ((ID, NAME), TWO, {}, True),
+        ((ID,), TWO, {}, True),
+        ((ID, Column("more", "INT")), TWO, {}, False),
+        ((ID, NAME), TWO, {"partition_by": ["name"]}, False),
+        ((ID, NAME), TWO, {"configuration": {"delta.columnMapping.mode": "name"}}, False),
+        ((ID, NAME), TWO, {"configuration": {"delta.appendOnly": "true"}}, True),
+        ((ID, NAME), pa.schema([TWO.field("id"), GENERATED]), {}, False),
+        ((ID, NAME), pa.schema([pa.field("id", pa.int32(), False), TWO.field("name")]), {}, False),
+    ],
+)
+def test_where_files_may_be_added(
+    tmp_path: Path, columns: tuple[Column, ...], schema: pa.Schema, made_with: Any, taken: bool
+) -> None:
+    table = DeltaTable.create(str(tmp_path / "t"), schema, **made_with)
+    assert takes_files(table, columns) is taken
+
+
+def test_a_constraint_asks_each_row(tmp_path: Path) -> None:
+    table = DeltaTable.create(str(tmp_path / "t"), TWO)
+    table.alter.add_constraint({"some": "id > 0"})
+    assert not takes_files(DeltaTable(tmp_path / "t"), (ID, NAME))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
@@ -19,6 +21,7 @@ from cdc_assets.engines.spark.commits import (
     table_state,
 )
 from cdc_assets.engines.spark.failures import is_conflict, typed_error
+from cdc_assets.engines.spark.files import PlannedFiles, Written, run
 from cdc_assets.engines.spark.merging import bounds_query, delta_path, merge_text
 from cdc_assets.engines.spark.session import SessionConfig, new_session, size_shuffle
 from cdc_assets.engines.spark.sources import (
@@ -31,13 +34,28 @@ from cdc_assets.engines.spark.sources import (
 )
 from cdc_assets.engines.spark.storage import location
 from cdc_assets.errors import CommitConflictError, UnexpectedError, expected
-from cdc_assets.lake.failures import lake_error
-from cdc_assets.lake.tables import APPEND_ATTEMPTS_MAX, StorageOptions, check_same
+from cdc_assets.lake.failures import lake_error, lake_failures
+from cdc_assets.lake.files import (
+    LARGE_VALUES_GROUP_BYTES,
+    ROW_GROUP_BYTES,
+    Place,
+    commit_files,
+    takes_files,
+)
+from cdc_assets.lake.tables import (
+    APPEND_ATTEMPTS_MAX,
+    StorageOptions,
+    check_same,
+    commit_properties,
+    retry_conflicts,
+    table_id,
+)
 from cdc_assets.planning.merging import key_bounds
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.planning.ranges import shared_constants
+from cdc_assets.settings.lakes import wants_one_engine
 from cdc_assets.settings.model import SparkSettings
-from cdc_assets.sqlserver.connection import SourceConnection, connect
+from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, SourceConnection, connect
 from cdc_assets.sqlserver.read import with_large_values
 
 DELETION_VECTORS_BYTES_MIN = 256 << 20
@@ -70,20 +88,10 @@ class SparkEngine:
 
     def append(self, plan: AppendPlan) -> AppendResult:
         """Read the plan's ranges, one in a task, and append them as one commit."""
-        for _ in range(APPEND_ATTEMPTS_MAX):
-            before = table_state(plan.uri, self._options, plan.tag.app_id)
-            check_same(before.table_id, plan.table_id, where=plan.table)
-            if before.transaction is not None and before.transaction >= plan.tag.version:
-                return AppendResult(committed=False)
-            try:
-                return self._append_after(plan, before)
-            except _ConflictError:
-                continue
-        raise CommitConflictError(
-            f"another writer committed first, {APPEND_ATTEMPTS_MAX} times",
-            where=plan.table,
-            hint="Run it again; if it stays, see which other job writes the table.",
-        )
+        with lake_failures(plan.uri):
+            return retry_conflicts(
+                lambda: self._append_once(plan), where=plan.table, attempts_max=APPEND_ATTEMPTS_MAX
+            )
 
     def apply(self, plan: ApplyPlan) -> ApplyResult:
         """Rank with Spark SQL, MERGE with Delta's library."""
@@ -110,7 +118,45 @@ class SparkEngine:
         """What a task reads a range with."""
         return SourceReader(self._source, columns, large_value_bytes)
 
-    def _append_after(self, plan: AppendPlan, before: TableState) -> AppendResult:
+    def _append_once(self, plan: AppendPlan) -> AppendResult:
+        table = DeltaTable(plan.uri, storage_options=self._options)
+        check_same(table_id(table), plan.table_id, where=plan.table)
+        done = table.transaction_version(plan.tag.app_id)
+        if done is not None and done >= plan.tag.version:
+            return AppendResult(committed=False)
+        # Where one library alone may commit, Spark's does: it merges as well.
+        if takes_files(table, plan.columns) and not wants_one_engine(plan.uri):
+            return self._append_files(plan, table)
+        return self._append_rows(plan, table.version())
+
+    def _append_files(self, plan: AppendPlan, table: DeltaTable) -> AppendResult:
+        """Tasks write the files, and one commit of delta-rs adds them."""
+        session = new_session(self._config)
+        place = Place(table.table_uri, self._options)
+
+        def attempt(large_value_bytes: int) -> Written:
+            reader = self.range_reader(plan.columns, large_value_bytes)
+            large = large_value_bytes > LARGE_VALUE_BYTES_START
+            group_bytes = LARGE_VALUES_GROUP_BYTES if large else ROW_GROUP_BYTES
+            with _failures_typed(plan.uri):
+                return run(
+                    session, PlannedFiles(place, plan.columns, plan.ranges, reader, group_bytes)
+                )
+
+        written = with_large_values(attempt, plan, lambda: connect(self._source))
+        if not written.files:
+            return AppendResult(committed=False)
+        commit_files(table, written.files, commit_properties(plan.tag))
+        return AppendResult(
+            committed=True,
+            rows=written.rows,
+            read_seconds=written.read_seconds,
+            read_mb=written.bytes / 1e6,
+            network_wait_ms=written.network_wait_ms,
+        )
+
+    def _append_rows(self, plan: AppendPlan, version: int) -> AppendResult:
+        """Delta's library writes the rows, which come to it from the tasks."""
         session = new_session(self._config)
         literals = shared_constants(plan.columns, plan.ranges)
         given = tuple(column for column in plan.columns if column.name not in literals)
@@ -124,7 +170,7 @@ class SparkEngine:
             return counters
 
         counters = with_large_values(attempt, plan, lambda: connect(self._source))
-        commit = own_commit(plan.uri, self._options, plan.tag, before.version)
+        commit = own_commit(plan.uri, self._options, plan.tag, version)
         rows_written = commit.count("numOutputRows") if commit else 0
         if not rows_written:
             return AppendResult(committed=False)
@@ -217,8 +263,8 @@ def _bounds(session: SparkSession, plan: ApplyPlan) -> tuple[str, ...]:
     return tuple(bound for bound in found if bound)
 
 
-class _ConflictError(Exception):
-    """Delta refused the commit because another writer was first."""
+class _ConflictError(CommitFailedError):
+    """Delta's library refused the commit because another writer was first."""
 
 
 @contextmanager

@@ -1,36 +1,60 @@
 """The connection string is in the pickled data source and nowhere that Spark shows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
-from cdc_assets.engines.spark import sources
+from cdc_assets.engines.spark import files, sources
 from cdc_assets.engines.spark.session import new_session
+from cdc_assets.engines.spark.sources import SourceReader
+from cdc_assets.lake.files import Place
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.plans import Guard, ReadRange
 from cdc_assets.sqlserver.connection import SourceConnection
 from cdc_assets_tests.engines.spark.helpers import BRONZE, CANARY, LiteralEngine, Tables
 
+SOURCE = SourceConnection("shop", f"Server=nowhere;UID=reader;PWD={CANARY}")
+LAKE = Place("s3://lake/t", {"secret_access_key": CANARY})
 
-@pytest.mark.parametrize("guard", [None, Guard("dbo_t", Lsn("0x" + "0" * 20), None)])
-def test_no_plan_option_or_setting_shows_the_password(
-    engine: LiteralEngine, guard: Guard | None
+
+def rows_frame(session: SparkSession, guard: Guard | None) -> tuple[DataFrame, object]:
+    ranges = (ReadRange("SELECT 1", guard=guard),)
+    reader, counters = SourceReader(SOURCE, BRONZE), sources.ReadCounters.of(session)
+    reads = sources.PlannedReads(BRONZE, ranges, reader, counters)
+    return sources.load(session, reads), reads
+
+
+def files_frame(session: SparkSession, guard: Guard | None) -> tuple[DataFrame, object]:
+    ranges = (ReadRange("SELECT 1", guard=guard),)
+    planned = files.PlannedFiles(LAKE, BRONZE, ranges, SourceReader(SOURCE, BRONZE), 1)
+    return files.load(session, planned), planned
+
+
+GUARD = Guard("dbo_t", Lsn("0x" + "0" * 20), None)
+
+
+@pytest.mark.parametrize(
+    ("load", "guard", "name"),
+    [
+        (rows_frame, None, sources.SNAPSHOT_FORMAT),
+        (rows_frame, GUARD, sources.CHANGES_FORMAT),
+        (files_frame, GUARD, files.FILES_FORMAT),
+    ],
+)
+def test_no_plan_option_or_setting_shows_a_secret(
+    engine: LiteralEngine, load: Callable[..., Any], guard: Guard | None, name: str
 ) -> None:
     session = new_session(engine._config)
-    source = SourceConnection("shop", f"Server=nowhere;UID=reader;PWD={CANARY}")
-    reader = sources.SourceReader(source, BRONZE)
-    counters = sources.ReadCounters.of(session)
-    ranges = (ReadRange("SELECT 1", guard=guard),)
-    reads = sources.PlannedReads(BRONZE, ranges, reader, counters)
-    frame = sources.load(session, reads)
+    frame, planned = load(session, guard)
 
     execution = frame._jdf.queryExecution()
     explain = session._jvm.PythonSQLUtils.explainString
     shown = [
-        repr(reader),
-        repr(reads),
+        repr(planned),
         repr(frame),
         *(explain(execution, mode) for mode in ("extended", "formatted", "cost", "codegen")),
         execution.logical().toJSON(),
@@ -38,7 +62,6 @@ def test_no_plan_option_or_setting_shows_the_password(
         str(session.sparkContext.getConf().getAll()),
         str(session.conf.getAll),
     ]
-    name = sources.CHANGES_FORMAT if guard else sources.SNAPSHOT_FORMAT
     assert name in execution.toString()
     assert [text for text in shown if CANARY in text or "PWD" in text] == []
 
@@ -51,7 +74,7 @@ def test_the_event_log_does_not_show_the_password(
     with event_log(engine, tmp_path / "events") as log:
         assert engine.append(tables.append_plan(1, ReadRange("SELECT 1"))).rows == 1
     written = log.read_text()
-    assert tables.bronze in written
+    assert files.FILES_FORMAT in written
     assert "SparkListenerTaskEnd" in written
     assert CANARY not in written
 
