@@ -199,6 +199,25 @@ CONTROL = TableContract(
     ),
 )
 
+PLANS = TableContract(
+    "plans",
+    1,
+    "The chunks of chunked snapshots, each planned once. Key values stand here and in bronze"
+    " alone: the facts name a plan and the numbers of its chunks.",
+    (
+        Column("target", "STRING", "Table the plan is of, as the facts name it."),
+        Column("snapshot", "STRING", "The snapshot's LSN."),
+        Column("plan_id", "STRING", "The plan; NULL on what was recorded at the open."),
+        Column("chunk", "INT", "Chunk, from 0 in key order; NULL on what was recorded then."),
+        Column("lower", "STRING", "Key its rows begin with, as a JSON list of texts; NULL: open."),
+        Column("upper", "STRING", "Key its rows end before, likewise."),
+        Column("rows", "BIGINT", "Rows counted when it was planned."),
+        Column("keys", "STRING", "Columns it is cut on, as a JSON list of their source names."),
+        Column("largest", "STRING", "Largest key at the open, as a JSON list of texts."),
+        Column("written_at", "TIMESTAMP_NTZ", "When this row was written, in UTC."),
+    ),
+)
+
 
 def bronze_columns(captured: tuple[Column, ...]) -> tuple[Column, ...]:
     """All columns of a bronze table, in order: ours around the captured ones."""

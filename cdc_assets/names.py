@@ -26,8 +26,8 @@ def _folded(letter: str) -> str:
 
 
 def kind_of(uri: str) -> str:
-    """What a table is by its place: bronze, silver, facts, control, or nothing of these."""
-    found = re.search(r"/(?:(bronze|silver)/[^/]+|_cdc/(facts|control))/?$", uri)
+    """What a table is by its place: bronze, silver, facts, control, plans, or nothing of these."""
+    found = re.search(r"/(?:(bronze|silver)/[^/]+|_cdc/(facts|control|plans))/?$", uri)
     return (found.group(1) or found.group(2)) if found else ""
 
 
@@ -52,6 +52,11 @@ class DatabaseName:
     def control_uri(self) -> str:
         """The control table."""
         return f"{self.root}/_cdc/control"
+
+    @property
+    def plans_uri(self) -> str:
+        """The plans table."""
+        return f"{self.root}/_cdc/plans"
 
     def table(self, key: str) -> TableName:
         """The names of one of its tables."""
@@ -135,6 +140,14 @@ class TableName:
     def snapshot_app(self, snapshot: Lsn) -> str:
         """Transaction id of a snapshot's rows in bronze."""
         return f"{self.key}#snap.{snapshot}"
+
+    def extent_app(self, snapshot: Lsn) -> str:
+        """Transaction id of what is recorded of the key when a chunked snapshot is opened."""
+        return f"{self.key}#extent.{snapshot}"
+
+    def plan_app(self, snapshot: Lsn) -> str:
+        """Transaction id of a chunked snapshot's plan, and of the event that tells of it."""
+        return f"{self.key}#plan.{snapshot}"
 
     def done_app(self, snapshot: Lsn) -> str:
         """Transaction id of a snapshot's completion event."""

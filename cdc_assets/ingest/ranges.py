@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cdc_assets.planning.keysets import Key, range_sizes, ranges_between
 from cdc_assets.planning.polls import CaptureInstance
@@ -36,25 +36,17 @@ def snapshot_ranges(
     """
     table = (instance.schema, instance.table)
     names = columns.selected
-    types = {c.source_name: c.type for c in columns.columns if c.name in columns.names}
     whole = ((queries.read_table(*table, names), ()),)
-    if count <= 1 or not instance.index_columns or not set(instance.index_columns) <= set(types):
+    keys = key_columns(columns, instance.index_columns)
+    if count <= 1 or not keys:
         return whole
-    first, *more = instance.index_columns
-    if not more and types[first].name in keysets.INTEGERS:
-        extent = connection.rows(queries.key_extent(*table, first))[0]
+    if is_integer(keys):
+        (key,) = keys
+        extent = connection.rows(queries.key_extent(*table, key.name))[0]
         return tuple(
-            _integer_range(table, names, (first, types[first].name), bounds)
+            integer_range(table, names, key, bounds)
             for bounds in integer_ranges(extent["low"], extent["high"], count)
         )
-    last = len(more)
-    found = [
-        key_column(name, types[name], is_last=place == last)
-        for place, name in enumerate(instance.index_columns)
-    ]
-    keys = [key for key in found if key is not None]
-    if len(keys) != len(found):
-        return whole
     bounds = _bounds(connection, instance, keys, count)
     ranges = tuple(
         keysets.read_range(table, names, keys, low, high) for low, high in ranges_between(bounds)
@@ -64,14 +56,38 @@ def snapshot_ranges(
     return ranges if fits else whole
 
 
-def _integer_range(
+def key_columns(columns: Captured, names: Sequence[str]) -> tuple[KeyColumn, ...]:
+    """How ranges are cut on a key; nothing where one of its columns is not loaded, or cannot be."""
+    types = {c.source_name: c.type for c in columns.columns if c.name in columns.names}
+    if not set(names) <= set(types):
+        return ()
+    last = len(names) - 1
+    found = [
+        key_column(name, types[name], is_last=place == last) for place, name in enumerate(names)
+    ]
+    keys = tuple(key for key in found if key is not None)
+    return keys if len(keys) == len(found) else ()
+
+
+def is_integer(keys: Sequence[KeyColumn]) -> bool:
+    """Whether a key is one integer column."""
+    return len(keys) == 1 and keys[0].declared in keysets.INTEGERS
+
+
+def bound_of(row: Mapping[str, object]) -> Key:
+    """A row of a key's columns, in their order, as a bound."""
+    return tuple(bound_text(value) for value in row.values())
+
+
+def integer_range(
     table: tuple[str, str],
     names: queries.Names,
-    key: tuple[str, str],
-    bounds: tuple[int | None, int | None],
+    key: KeyColumn,
+    bounds: tuple[int | str | None, int | str | None],
 ) -> Query:
+    """The rows whose integer key is in [from, to); None is an open end."""
     low, high = bounds
-    condition = queries.integer_range(*key, first=low is None, last=high is None)
+    condition = queries.integer_range(key.name, key.declared, first=low is None, last=high is None)
     text = queries.read_table(*table, names, condition)
     return text, tuple(str(bound) for bound in bounds if bound is not None)
 
@@ -86,12 +102,12 @@ def _bounds(
     table = (instance.schema, instance.table)
     found: list[Key] = []
     for rows in range_sizes(table_rows(connection, instance), count)[:-1]:
-        text, values = keysets.next_bound(table, keys, found[-1] if found else None, rows)
-        row = connection.rows(text, values)
+        lower = found[-1] if found else None
+        row = connection.rows(*keysets.next_bound(table, keys, (lower, None), rows))
         if not row:
             break
-        bound = tuple(bound_text(value) for value in row[0].values())
-        # Bounds in microseconds may be equal where the keys are not: then they cut nothing.
-        if not found or bound != found[-1]:
+        bound = bound_of(row[0])
+        # Equal to the one before it cuts nothing: a unique index may leave rows out by a filter.
+        if bound != lower:
             found.append(bound)
     return found

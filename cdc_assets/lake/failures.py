@@ -52,6 +52,8 @@ _WAY_OUT = {
     "silver": "Remove its folder: the next sync builds it anew from bronze.",
     "bronze": "Restore it from a copy; or remove its folder and run `cdc-assets reset`.",
     "facts": "Restore it from a copy: nothing else knows its events.",
+    "plans": "Restore it from a copy; or run `cdc-assets reset` for the tables that a chunked"
+    " snapshot is read of.",
     "": "Restore the file that it names from a copy.",
 }
 

@@ -13,6 +13,7 @@ from cdc_assets.lake.facts import Facts
 from cdc_assets.lake.features import beyond_writing
 from cdc_assets.lake.migrating import AlterBySpark
 from cdc_assets.lake.opening import create_table, ensure_table, open_table
+from cdc_assets.lake.plans import Plans
 from cdc_assets.lake.tables import StorageOptions, table_id
 from cdc_assets.names import DatabaseName, TableName
 
@@ -33,6 +34,7 @@ class Lake:
         self._by_spark = by_spark
         self.facts = Facts(name.facts_uri, options)
         self.control = Control(name.control_uri, options)
+        self.plans = Plans(name.plans_uri, options)
 
     def bronze(self, table: TableName) -> DeltaTable | None:
         """A table's bronze, or None."""

@@ -139,10 +139,24 @@ _CONTROL = (
     ),
 )
 
+_PLANS = (
+    Migration(
+        "nothing but the version",
+        required=(
+            *_columns("STRING", "target", "snapshot", "plan_id", "lower", "upper"),
+            *_columns("STRING", "keys", "largest"),
+            *_columns("INT", "chunk"),
+            *_columns("BIGINT", "rows"),
+            *_columns("TIMESTAMP_NTZ", "written_at"),
+        ),
+    ),
+)
+
 MIGRATIONS: Mapping[str, tuple[Migration, ...]] = {
     "bronze": _BRONZE,
     "silver": _SILVER,
     "facts": _FACTS,
     "control": _CONTROL,
+    "plans": _PLANS,
 }
 """The steps of each kind of table, oldest first: the n-th makes version n."""

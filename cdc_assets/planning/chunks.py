@@ -21,7 +21,7 @@ SLICES_MAX = 100_000
 CHUNKS_MAX = 100_000
 """Chunks of one plan: it is held in memory, and each is at least one query."""
 
-_BIGINT_MAX = 2**63 - 1
+BIGINT_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +89,15 @@ SlicesOf = Callable[[Slice, int], Sequence[Slice]]
 """Asks the server: a slice's rows, counted per so many neighbouring values, in key order."""
 
 
-def integer_chunks(
-    whole: Slice, end: Key | None, rows_max: int, slices_of: SlicesOf
-) -> tuple[Chunk, ...]:
+def integer_chunks(whole: Slice, rows_max: int, slices_of: SlicesOf) -> tuple[Chunk, ...]:
     """Chunks of an integer key, of at most `rows_max` rows where no value alone has more.
 
-    `whole` goes from the smallest key to the largest at the open, with about as many rows as it
-    has; `end` is the bound just above, None where there can be none. Each chunk but the last has
-    more than half of `rows_max` rows, unless a value with more than that comes after it.
+    `whole` goes from the smallest key to the largest at the open, and has about as many rows; the
+    last chunk ends just above. Each chunk but the last has more than half of `rows_max` rows,
+    unless a value with more than that comes after it.
     """
+    is_bounded = whole.high is not None and whole.high < BIGINT_MAX
+    end = (str((whole.high or 0) + 1),) if is_bounded else None
     slices = _light_slices(whole, rows_max, slices_of)
     return _numbered(_packed(slices, end, rows_max))
 
@@ -109,7 +109,7 @@ def grid_width(whole: Slice, rows_max: int) -> int:
     wanted = -(-SLICES_PER_CHUNK * whole.rows // rows_max)
     # The grid's lines are multiples of its width, so there may be one slice more; and NULL.
     count = max(SLICES_PER_CHUNK, min(wanted, SLICES_MAX - 2))
-    return max(1, min(-(-(whole.high - whole.low + 1) // count), _BIGINT_MAX))
+    return max(1, min(-(-(whole.high - whole.low + 1) // count), BIGINT_MAX))
 
 
 def _light_slices(whole: Slice, rows_max: int, slices_of: SlicesOf) -> Iterator[Slice]:
@@ -190,8 +190,10 @@ def _next(
 ) -> tuple[Key, int] | None:
     """The next bound and the rows before it; `rows` of a unique key, which need no count."""
     bound = seeks.bound(lower, end)
-    if bound is None or rows is not None:
-        return None if bound is None or rows is None else (bound, rows)
+    if bound is None:
+        return None
+    if bound != lower and rows is not None:
+        return bound, rows
     counted = 0 if bound == lower else seeks.count(lower, bound)
     if not counted:
         # As the server compares, it is the value that the chunk begins with.

@@ -59,16 +59,19 @@ def ranges_between(bounds: Sequence[Key]) -> list[tuple[Key | None, Key | None]]
     return list(zip([None, *bounds], [*bounds, None], strict=True))
 
 
-def pieces(lower: Key | None, upper: Key | None) -> tuple[Piece, ...]:
+def pieces(
+    lower: Key | None, upper: Key | None, start: Compared = Compared.FROM
+) -> tuple[Piece, ...]:
     """The pieces of [lower, upper), in key order; None is an open end.
 
-    Raises ValueError for an empty range: it would be read for nothing.
+    Without `lower` itself where `start` is `ABOVE`. Raises ValueError for an empty range: it
+    would be read for nothing.
     """
     if lower is None and upper is None:
         return (Piece(),)
     if upper is None:
         assert lower is not None  # noqa: S101 - for the type checker
-        return (*_from(lower, 0, None), Piece((Term(0, Compared.ABOVE, lower[0]),)))
+        return (*_from(lower, 0, None, start), Piece((Term(0, Compared.ABOVE, lower[0]),)))
     if lower is None:
         return (Piece((Term(0, Compared.BELOW, upper[0]),)), *_until(upper, 0, None))
     shared = next((i for i, (x, u) in enumerate(zip(lower, upper, strict=True)) if x != u), None)
@@ -78,23 +81,23 @@ def pieces(lower: Key | None, upper: Key | None) -> tuple[Piece, ...]:
     above = Term(shared, Compared.ABOVE, lower[shared])
     below = Term(shared, Compared.BELOW, upper[shared])
     if shared == len(lower) - 1:
-        return (Piece((*same, Term(shared, Compared.FROM, lower[shared]), below)),)
+        return (Piece((*same, Term(shared, start, lower[shared]), below)),)
     return (
-        *_from(lower, shared, upper),
+        *_from(lower, shared, upper, start),
         Piece((*same, above, below)),
         *_until(upper, shared, above),
     )
 
 
-def _from(lower: Key, shared: int, before: Key | None) -> list[Piece]:
+def _from(lower: Key, shared: int, before: Key | None, start: Compared) -> list[Piece]:
     """What has `lower`'s value in the column `shared` and is not below it."""
     found = []
     last = len(lower) - 1
     for place in range(last, shared, -1):
         same = tuple(Term(i, Compared.EQUAL, lower[i]) for i in range(place))
-        compared = Compared.FROM if place == last else Compared.ABOVE
+        compared = start if place == last else Compared.ABOVE
         found.append(Piece((*same, Term(place, compared, lower[place])), before=before))
-    if shared == last:
+    if shared == last and start is Compared.FROM:
         found.append(Piece((Term(shared, Compared.EQUAL, lower[shared]),)))
     return found
 

@@ -26,8 +26,8 @@ _PLAIN = {
     *("bit", "real", "float", "money", "smallmoney"),
     *("date", "datetime", "smalldatetime", "uniqueidentifier"),
 }
-_TRUNCATED = ("datetime2", "datetimeoffset")
-"""Bounds come back in microseconds: with seven digits two of them may swap."""
+_FINE = ("datetime2", "datetimeoffset")
+"""With seven digits their values are finer than what the driver gives back."""
 
 _COLLATION = re.compile(r"\w{1,128}")
 
@@ -40,6 +40,11 @@ class KeyColumn:
     declared: str
     collation: str | None = None
     is_binary: bool = False
+    is_fine: bool = False
+
+    def shown(self, value: str) -> str:
+        """A value of the column as it is to be given back: nothing of it may be lost."""
+        return f"CONVERT(varchar(34), {value}, 121)" if self.is_fine else value
 
     @property
     def bound(self) -> str:
@@ -63,9 +68,10 @@ def key_column(name: str, type_: SqlType, *, is_last: bool) -> KeyColumn | None:
         return KeyColumn(name, kind)
     if kind in ("decimal", "numeric") and type_.precision is not None:
         return KeyColumn(name, f"{kind}({int(type_.precision)},{int(type_.scale or 0)})")
-    if kind in _TRUNCATED and type_.time_scale is not None:
+    if kind in _FINE and type_.time_scale is not None:
         scale = int(type_.time_scale)
-        return KeyColumn(name, f"{kind}({scale})") if is_last or scale < 7 else None
+        found = KeyColumn(name, f"{kind}({scale})", is_fine=True)
+        return found if is_last or scale < 7 else None
     if type_.length is None or type_.length < 1:
         return None
     declared = f"{kind}({int(type_.length)})"
@@ -115,16 +121,21 @@ def read_range(
 
 
 def next_bound(
-    table: tuple[str, str], keys: Sequence[KeyColumn], lower: Key | None, rows: int
+    table: tuple[str, str],
+    keys: Sequence[KeyColumn],
+    between: tuple[Key | None, Key | None],
+    rows: int,
+    *,
+    start: Compared = Compared.FROM,
 ) -> tuple[str, tuple[str, ...]]:
-    """The key `rows` rows after `lower`: a TOP (rows + 1) for each piece, then their last.
+    """The key after `rows` rows of a range: a TOP (rows + 1) for each piece, then their last.
 
     Its columns are numbered: a name may not come back from the driver as it is. It has no row
-    where fewer rows are left.
+    where the range has not so many. `start` is as in `pieces`.
     """
     names = ", ".join(quoted(key.name) for key in keys)
     texts, parameters = [], []
-    for index, piece in enumerate(pieces(lower, None)):
+    for index, piece in enumerate(pieces(*between, start)):
         condition, values = _condition(keys, piece)
         where = f" WHERE {condition}" if condition else ""
         texts.append(
@@ -133,13 +144,41 @@ def next_bound(
         )
         parameters.extend(values)
     union = " UNION ALL ".join(texts)
-    columns = [f"[__$pieces].{quoted(key.name)}" for key in keys]
-    numbered = ", ".join(f"{column} AS [k{place}]" for place, column in enumerate(columns))
+    order = ", ".join(f"[__$pieces].{quoted(key.name)}" for key in keys)
     text = (
-        f"SELECT {numbered} FROM ({union}) AS [__$pieces] ORDER BY {', '.join(columns)}"
-        f" OFFSET {int(rows)} ROWS FETCH NEXT 1 ROWS ONLY"
+        f"SELECT {_numbered(keys, '[__$pieces].')} FROM ({union}) AS [__$pieces]"
+        f" ORDER BY {order} OFFSET {int(rows)} ROWS FETCH NEXT 1 ROWS ONLY"
     )
     return text, tuple(parameters)
+
+
+def largest_key(table: tuple[str, str], keys: Sequence[KeyColumn]) -> str:
+    """The largest key, its columns numbered; no row where the table has none."""
+    order = ", ".join(f"[__$t].{quoted(key.name)} DESC" for key in keys)
+    return (
+        f"SELECT TOP (1) {_numbered(keys, '[__$t].')} FROM {source_table(*table)} AS [__$t]"
+        f" ORDER BY {order}"
+    )
+
+
+def count_range(
+    table: tuple[str, str], keys: Sequence[KeyColumn], lower: Key | None, upper: Key | None
+) -> tuple[str, tuple[str, ...]]:
+    """How many rows [lower, upper) has, as `row_count`."""
+    texts, parameters = [], []
+    for piece in pieces(lower, upper):
+        condition, values = _condition(keys, piece)
+        where = f" WHERE {condition}" if condition else ""
+        texts.append(f"SELECT COUNT_BIG(*) AS [rows] FROM {source_table(*table)}{where}")
+        parameters.extend(values)
+    union = " UNION ALL ".join(texts)
+    return f"SELECT SUM(x.[rows]) AS row_count FROM ({union}) AS x", tuple(parameters)
+
+
+def _numbered(keys: Sequence[KeyColumn], of: str) -> str:
+    """A key's columns in a SELECT, called by their places."""
+    shown = (key.shown(of + quoted(key.name)) for key in keys)
+    return ", ".join(f"{text} AS [k{place}]" for place, text in enumerate(shown))
 
 
 def _condition(keys: Sequence[KeyColumn], piece: Piece) -> tuple[str, list[str]]:

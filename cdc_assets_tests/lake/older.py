@@ -68,6 +68,21 @@ CONTROL = {
 """Before silver had a position."""
 
 
+PLANS = {
+    "target": "string",
+    "snapshot": "string",
+    "plan_id": "string",
+    "chunk": "integer",
+    "lower": "string",
+    "upper": "string",
+    "rows": "long",
+    "keys": "string",
+    "largest": "string",
+    "written_at": "timestamp_ntz",
+}
+"""As they were first written; no release has lacked their version."""
+
+
 def write(
     uri: str,
     columns: Mapping[str, str],
@@ -97,4 +112,5 @@ def tables(captured: Mapping[str, str]) -> dict[str, dict[str, str]]:
         "silver": {**captured, **SILVER_AFTER},
         "facts": FACTS,
         "control": CONTROL,
+        "plans": PLANS,
     }

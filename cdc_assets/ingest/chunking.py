@@ -1,0 +1,226 @@
+"""The chunks of a table's chunked snapshot: planned from the source once, kept in the lake.
+
+A table's extent is asked for when its snapshot is opened, once its LSN is known: a key above the
+largest one then came later, and the changes bring it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from cdc_assets.engines.database import Database
+from cdc_assets.errors import SchemaChangedError, SettingsError
+from cdc_assets.ingest.ranges import (
+    Query,
+    bound_of,
+    integer_range,
+    is_integer,
+    key_columns,
+    table_rows,
+)
+from cdc_assets.lsn import Lsn
+from cdc_assets.names import TableName
+from cdc_assets.planning.chunks import (
+    Chunk,
+    ChunkPlan,
+    ChunkSizes,
+    Extent,
+    Slice,
+    integer_chunks,
+    keyset_chunks,
+)
+from cdc_assets.planning.keysets import Compared, Key
+from cdc_assets.planning.polls import CaptureInstance
+from cdc_assets.sqlserver import keys as keysets
+from cdc_assets.sqlserver import queries
+from cdc_assets.sqlserver.catalog import Captured
+from cdc_assets.sqlserver.chunk_queries import count_slices
+from cdc_assets.sqlserver.connection import Connection
+from cdc_assets.sqlserver.keys import KeyColumn
+
+
+def extent_of(
+    connection: Connection, instance: CaptureInstance, columns: Captured, sizes: ChunkSizes
+) -> Extent:
+    """What a table is to be cut on, and its largest key now: one seek of its index.
+
+    That is the chosen column, else its unique index; nothing where that cannot be cut exactly.
+    Raises `SettingsError` for a chosen column that cannot be.
+    """
+    keys = _wanted_keys(instance, columns, sizes.column)
+    if not keys:
+        return Extent()
+    table = (instance.schema, instance.table)
+    rows = connection.rows(keysets.largest_key(table, keys))
+    largest = bound_of(rows[0]) if rows else (None,) * len(keys)
+    return Extent(tuple(key.name for key in keys), largest)
+
+
+def plan_chunks(
+    connection: Connection,
+    instance: CaptureInstance,
+    columns: Captured,
+    extent: Extent,
+    snapshot: Lsn,
+    rows_max: int,
+) -> ChunkPlan:
+    """All chunks of a snapshot, of about `rows_max` rows; asks the source, and writes nothing.
+
+    Raises `SettingsError` for too many chunks, and `SchemaChangedError` as `chunk_query` does.
+    """
+    keys = _planned_keys(instance, columns, extent.keys)
+    seeks = _Seeks(connection, (instance.schema, instance.table), keys, rows_max)
+    if not keys:
+        chunks: tuple[Chunk, ...] = (Chunk(0, None, None, table_rows(connection, instance)),)
+    elif is_integer(keys) and extent.largest != (None,):
+        whole = seeks.whole(extent.largest, table_rows(connection, instance))
+        chunks = integer_chunks(whole, rows_max, seeks.slices(whole))
+    else:
+        is_unique = extent.keys == instance.index_columns
+        chunks = keyset_chunks(extent.largest, seeks, rows_max, is_unique=is_unique)
+    return ChunkPlan(uuid.uuid4().hex, snapshot, extent.keys, chunks, extent.largest)
+
+
+def store_extent(database: Database, table: TableName, snapshot: Lsn, extent: Extent) -> Extent:
+    """Record a table's extent at the open of its snapshot, once; gives what is recorded."""
+    return database.lake.plans.store_extent(table, snapshot, extent)
+
+
+def stored_extent(database: Database, table: TableName, snapshot: Lsn) -> Extent | None:
+    """What was recorded at the open; None where that died before, and `extent_of` does as well."""
+    return database.lake.plans.extent(table, snapshot)
+
+
+def store_plan(database: Database, table: TableName, plan: ChunkPlan) -> ChunkPlan:
+    """Write a plan, once; gives the one that is written: of two planners the first wins."""
+    return database.lake.plans.store(table, plan)
+
+
+def stored_plan(
+    database: Database, table: TableName, snapshot: Lsn, plan_id: str | None = None
+) -> ChunkPlan | None:
+    """A snapshot's plan, None where it has none yet.
+
+    Raises `BookkeepingError` where that is not whole, or not the named one.
+    """
+    return database.lake.plans.plan(table, snapshot, plan_id)
+
+
+def last_bound(
+    connection: Connection, instance: CaptureInstance, columns: Captured, plan: ChunkPlan
+) -> ChunkPlan:
+    """The plan as it is to be read now: its last chunk ends before what came above it since.
+
+    Where nothing was above the largest key when it was planned, that chunk is open; a table that
+    grows at the top would pile up there. Asked before each wave, and never stored.
+    """
+    *before, last = plan.chunks
+    if last.upper is not None or not plan.keys:
+        return plan
+    keys = _planned_keys(instance, columns, plan.keys)
+    end = _Seeks(connection, (instance.schema, instance.table), keys).above(plan.largest, None)
+    if end == last.lower:  # The row that it was cut at is gone, and another one like it came.
+        return plan
+    return replace(plan, chunks=(*before, replace(last, upper=end)))
+
+
+def chunk_query(
+    instance: CaptureInstance, columns: Captured, plan: ChunkPlan, chunk: Chunk
+) -> Query:
+    """The SELECT of a chunk's rows.
+
+    Raises `SchemaChangedError` where the columns that the plan cuts are there no more.
+    """
+    table, names = (instance.schema, instance.table), columns.selected
+    keys = _planned_keys(instance, columns, plan.keys)
+    if not keys:
+        return queries.read_table(*table, names), ()
+    if is_integer(keys):
+        low, high = (bound[0] if bound else None for bound in (chunk.lower, chunk.upper))
+        return integer_range(table, names, keys[0], (low, high))
+    return keysets.read_range(table, names, keys, chunk.lower, chunk.upper)
+
+
+@dataclass(frozen=True)
+class _Seeks:
+    """What the server is asked of a key, as `planning.chunks.KeySeeks`."""
+
+    connection: Connection
+    table: tuple[str, str]
+    keys: Sequence[KeyColumn]
+    rows: int = 0
+
+    def bound(self, lower: Key | None, upper: Key | None) -> Key | None:
+        return self._first(keysets.next_bound(self.table, self.keys, (lower, upper), self.rows))
+
+    def above(self, key: Key, upper: Key | None) -> Key | None:
+        start = Compared.ABOVE
+        return self._first(keysets.next_bound(self.table, self.keys, (key, upper), 0, start=start))
+
+    def count(self, lower: Key | None, upper: Key | None) -> int:
+        query = keysets.count_range(self.table, self.keys, lower, upper)
+        return int(self.connection.rows(*query)[0]["row_count"])
+
+    def whole(self, largest: Key, rows: int) -> Slice:
+        """An integer key up to its largest at the open, of about so many rows."""
+        extent = self.connection.rows(queries.key_extent(*self.table, self.keys[0].name))[0]
+        return Slice(extent["low"], int(largest[0] or 0), rows)
+
+    def slices(self, whole: Slice) -> Callable[[Slice, int], list[Slice]]:
+        """Counts rows on a grid; those of `whole` from below it on, NULL among them."""
+
+        def counted(found: Slice, width: int) -> list[Slice]:
+            query = count_slices(
+                self.table, self.keys[0].name, found, width, is_first=found is whole
+            )
+            return [
+                Slice(*values)
+                for batch in self.connection.read(*query)
+                for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            ]
+
+        return counted
+
+    def _first(self, query: Query) -> Key | None:
+        rows = self.connection.rows(*query)
+        return bound_of(rows[0]) if rows else None
+
+
+def _wanted_keys(
+    instance: CaptureInstance, columns: Captured, chosen: str | None
+) -> tuple[KeyColumn, ...]:
+    if chosen is None:
+        keys = key_columns(columns, instance.index_columns)
+        return keys if keys and _fits(keys) else ()
+    sources = [c.source_name for c in columns.columns if chosen in (c.source_name, c.name)]
+    keys = key_columns(columns, sources[:1]) if sources else ()
+    if not keys:
+        raise SettingsError(
+            f"it cannot be cut into chunks on the column {chosen}",
+            where=instance.name,
+            hint="Name another one as `chunk_column`: captured and loaded, not computed, and of a"
+            " type with an order: no time, text, xml or (max).",
+        )
+    return keys
+
+
+def _planned_keys(
+    instance: CaptureInstance, columns: Captured, names: Sequence[str]
+) -> tuple[KeyColumn, ...]:
+    keys = key_columns(columns, names)
+    if len(keys) != len(names):
+        raise SchemaChangedError(
+            f"its chunked snapshot is cut on {', '.join(names)}, which cannot be read any more",
+            where=instance.name,
+            hint="Take a new snapshot of it.",
+        )
+    return keys
+
+
+def _fits(keys: Sequence[KeyColumn]) -> bool:
+    """Whether the server takes a range's parameters: pieces of dozens of columns have too many."""
+    lower, upper = (("0",) * len(keys), ("1",) * len(keys))
+    _, values = keysets.count_range(("s", "t"), keys, lower, upper)
+    return len(values) <= queries.PARAMETERS_MAX

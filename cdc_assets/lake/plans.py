@@ -1,0 +1,160 @@
+"""The plans table: the chunks of chunked snapshots, each written once and never changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from cdc_assets.clock import utc_now
+from cdc_assets.contract import PLANS
+from cdc_assets.errors import BookkeepingError
+from cdc_assets.lake.failures import lake_failures
+from cdc_assets.lake.opening import ensure_table, open_table
+from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
+from cdc_assets.lsn import Lsn
+from cdc_assets.names import TableName
+from cdc_assets.planning.chunks import Chunk, ChunkPlan, Extent
+from cdc_assets.planning.keysets import Key
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row; field names are the contract's column names."""
+
+    target: str
+    snapshot: str
+    keys: str
+    largest: str
+    written_at: datetime
+    plan_id: str | None = None
+    chunk: int | None = None
+    lower: str | None = None
+    upper: str | None = None
+    rows: int | None = None
+
+
+class Plans:
+    """The plans table of one database."""
+
+    def __init__(self, uri: str, options: StorageOptions) -> None:
+        self._uri = uri
+        self._options = options
+
+    def store_extent(self, table: TableName, snapshot: Lsn, extent: Extent) -> Extent:
+        """Record the largest key at the open, once; gives what is recorded."""
+        self._append([_row(table, snapshot, extent)], table.extent_app(snapshot))
+        return self.extent(table, snapshot) or extent
+
+    def extent(self, table: TableName, snapshot: Lsn) -> Extent | None:
+        """What was recorded at the open of a snapshot, if anything was."""
+        for row in self._rows(table, snapshot, "plan_id IS NULL"):
+            return Extent(_key(row.keys), _key(row.largest))
+        return None
+
+    def store(self, table: TableName, plan: ChunkPlan) -> ChunkPlan:
+        """Write a snapshot's plan, once; gives the one that is written, which may be another's."""
+        row = _row(table, plan.snapshot, Extent(plan.keys, plan.largest))
+        rows = [
+            replace(
+                row,
+                plan_id=plan.plan_id,
+                chunk=chunk.number,
+                lower=_text(chunk.lower),
+                upper=_text(chunk.upper),
+                rows=chunk.rows,
+            )
+            for chunk in plan.chunks
+        ]
+        self._append(rows, table.plan_app(plan.snapshot))
+        stored = self.plan(table, plan.snapshot)
+        if stored is None:
+            raise _lacking(plan.plan_id, table, self._uri)
+        return stored
+
+    def plan(self, table: TableName, snapshot: Lsn, plan_id: str | None = None) -> ChunkPlan | None:
+        """A snapshot's plan, None where it has none yet.
+
+        Raises `BookkeepingError` for a plan that is not whole, or that is not the named one.
+        """
+        rows = self._rows(table, snapshot, "plan_id IS NOT NULL ORDER BY chunk")
+        if not rows and plan_id is None:
+            return None
+        found = plan_id or rows[0].plan_id or ""
+        rows = [row for row in rows if row.plan_id == found]
+        chunks = tuple(
+            Chunk(row.chunk or 0, _bound(row.lower), _bound(row.upper), row.rows or 0)
+            for row in rows
+        )
+        ends = zip([None, *(c.upper for c in chunks)], chunks, strict=False)
+        if not chunks or any(c.lower != end or c.number != n for n, (end, c) in enumerate(ends)):
+            raise _lacking(found, table, self._uri)
+        return ChunkPlan(found, snapshot, _key(rows[0].keys), chunks, _key(rows[0].largest))
+
+    def _append(self, rows: Sequence[_Row], app_id: str) -> None:
+        def attempt() -> None:
+            table = ensure_table(self._uri, PLANS, self._options)
+            if table.transaction_version(app_id) is not None:
+                return
+            write_deltalake(
+                table,
+                _to_arrow(table, rows),
+                mode="append",
+                commit_properties=CommitProperties(
+                    # A conflict must come back to us: another writer may have written the same.
+                    max_commit_retries=0,
+                    app_transactions=[Transaction(app_id, 0)],
+                ),
+            )
+
+        with lake_failures(self._uri):
+            retry_conflicts(attempt, where=self._uri)
+
+    def _rows(self, of: TableName, snapshot: Lsn, where: str) -> list[_Row]:
+        table = open_table(self._uri, PLANS, self._options)
+        if table is None:
+            return []
+        names = ", ".join(f"`{name}`" for name in PLANS.names)
+        target = of.bronze.replace("'", "''")
+        found = query(
+            f"SELECT {names} FROM plans WHERE target = '{target}' AND snapshot = '{snapshot}'"
+            f" AND {where}",
+            plans=table,
+        )
+        return [_Row(**row) for row in found.to_pylist()]
+
+
+def _row(table: TableName, snapshot: Lsn, extent: Extent) -> _Row:
+    keys, largest = json.dumps(extent.keys), json.dumps(extent.largest)
+    return _Row(table.bronze, str(snapshot), keys, largest, utc_now())
+
+
+def _text(key: Key | None) -> str | None:
+    return None if key is None else json.dumps(key)
+
+
+def _bound(text: str | None) -> Key | None:
+    return None if text is None else _key(text)
+
+
+def _key(text: str) -> tuple[Any, ...]:
+    return tuple(json.loads(text))
+
+
+def _lacking(plan_id: str, table: TableName, uri: str) -> BookkeepingError:
+    return BookkeepingError(
+        f"the plan {plan_id} of its chunked snapshot is not whole",
+        where=str(table),
+        hint=f"Were rows removed from {uri} by hand? Restore it, or take a new snapshot.",
+    )
+
+
+def _to_arrow(table: DeltaTable, rows: Sequence[_Row]) -> pa.Table:
+    schema = pa.schema(table.schema().to_arrow())
+    data: dict[str, list[Any]] = {n: [getattr(row, n) for row in rows] for n in PLANS.names}
+    return pa.table(data, schema=pa.schema([schema.field(name) for name in PLANS.names]))
