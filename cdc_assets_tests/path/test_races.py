@@ -22,6 +22,7 @@ from cdc_assets.ingest.sync import sync
 from cdc_assets.planning.snapshots import snapshots_of
 from cdc_assets.silver import apply as apply_module
 from cdc_assets.silver.apply import apply_changes
+from cdc_assets_tests.path.copying import begun
 from cdc_assets_tests.path.helpers import (
     COLUMNS,
     change_items,
@@ -32,7 +33,6 @@ from cdc_assets_tests.path.helpers import (
     sync_unrecorded,
 )
 from cdc_assets_tests.path.killing import kill_case, stopped_at
-from cdc_assets_tests.path.test_seed import begun
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver

@@ -19,8 +19,8 @@ from cdc_assets.ingest.sync import sync
 from cdc_assets.lake import lake as lake_module
 from cdc_assets.lake.opening import create_table
 from cdc_assets.lsn import Lsn
+from cdc_assets_tests.path.copying import copy_of
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, once, run_sync
-from cdc_assets_tests.path.test_seed import copy_of
 from cdc_assets_tests.source import Project
 
 TABLE = "dbo_items"

@@ -3,8 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from cdc_assets.engines import copies
 from cdc_assets.engines.arrow import append_rows
 from cdc_assets.errors import (
     CdcError,
-    DataLossError,
     SeedOpenError,
     SeedRefusedError,
     TableReplacedError,
@@ -30,74 +28,21 @@ from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.resets import reset
 from cdc_assets.ingest.seeding import seed
 from cdc_assets.ingest.sync import sync
-from cdc_assets.lsn import Lsn
 from cdc_assets.planning.plans import AppendResult
-from cdc_assets.planning.seeds import AS_OF_MARGIN_SECONDS
-from cdc_assets.silver.apply import apply_changes
-from cdc_assets.sqlserver import clock_queries
-from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
-from cdc_assets_tests.path.killing import kill_at
-from cdc_assets_tests.path.test_times import FALL_BACK, Clocked, clocked
-from cdc_assets_tests.path.test_times import TABLE as CLOCKED_TABLE
-from cdc_assets_tests.source import Project, Source
-
-__all__ = ["clocked"]
-
-TABLE = "dbo_items"
-ARROW = pytest.mark.parametrize("engine_name", ["arrow"])
-SCHEMA = pa.schema(
-    {
-        "id": pa.int64(),
-        "name": pa.string(),
-        "price": pa.decimal128(20, 4),
-        "at": pa.timestamp("ms"),
-        "note": pa.string(),
-    }
+from cdc_assets_tests.path.copying import (
+    ARROW,
+    TABLE,
+    begun,
+    copy_of,
+    items,
+    newest_lsn,
+    now,
 )
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
+from cdc_assets_tests.path.killing import kill_at
+from cdc_assets_tests.source import Project
 
-
-def copy_of(source: Source, note: str = "note") -> pa.Table:
-    """The table as it is now, as some other tool has read it."""
-    rows = source.rows(f"SELECT id, name, price, at, {note} FROM dbo.items")
-    return pa.table(dict(zip(SCHEMA.names, zip(*rows, strict=True), strict=True)), schema=SCHEMA)
-
-
-def now(source: Source) -> str:
-    """The server's clock, in UTC."""
-    found = source.rows("SELECT CONVERT(varchar(26), SYSUTCDATETIME(), 126)")[0][0]
-    return str(found)
-
-
-def newest_lsn(source: Source) -> Lsn:
-    return Lsn(source.captured())
-
-
-@pytest.fixture
-def items(items: Project) -> Iterator[Project]:
-    """The project, whose server's clock is put right in the end."""
-    yield items
-    if items.source.server.is_sandbox:
-        items.source.execute("EXEC sandbox.set_clock @shift_seconds = 0")
-
-
-def settled(source: Source) -> None:
-    """What has been committed is older now than the margin before any copy."""
-    if source.server.is_sandbox:
-        source.execute(f"EXEC sandbox.set_clock @shift_seconds = {AS_OF_MARGIN_SECONDS + 1}")
-    else:
-        source.execute(f"WAITFOR DELAY '00:00:{AS_OF_MARGIN_SECONDS + 1}'")
-
-
-def begun(items: Project) -> tuple[pa.Table, str]:
-    """A copy, read while the table was written to, and when that began."""
-    change_items(items.source)
-    settled(items.source)
-    started = now(items.source)
-    items.source.execute("UPDATE dbo.items SET name = N'meanwhile' WHERE id = 1")
-    copy = copy_of(items.source)
-    items.source.execute("UPDATE dbo.items SET name = N'afterwards' WHERE id = 1")
-    change_items(items.source, base=300)
-    return copy, started
+__all__ = ["items"]
 
 
 def test_a_copy_is_the_snapshot_and_changes_go_on(items: Project) -> None:
@@ -139,45 +84,6 @@ def test_an_lsn_recorded_before_the_copy(items: Project) -> None:
     assert outcome.end.lsn == lsn
     load(items)
     items.assert_identical(TABLE, COLUMNS)
-
-
-@ARROW
-def test_a_new_instance_that_capture_has_not_reached(items: Project) -> None:
-    """A quiet database: all before the instance's first LSN is older than the copy."""
-    settled(items.source)
-    copy, started = copy_of(items.source), now(items.source)
-    seed(items.database(), TABLE, copy, started)
-    change_items(items.source)
-    load(items)
-    items.assert_identical(TABLE, COLUMNS)
-
-
-@ARROW
-def test_a_commit_just_before_the_copy_comes_again(items: Project) -> None:
-    """Its time in the log is before it could be seen: the copy may lack it."""
-    change_items(items.source)
-    newest = newest_lsn(items.source)
-    settled(items.source)
-    copy = copy_of(items.source)
-    items.source.execute("UPDATE dbo.items SET name = N'not seen' WHERE id = 1")
-    items.source.captured()
-    outcome = seed(items.database(), TABLE, copy, now(items.source))
-    assert outcome.end is not None
-    assert outcome.end.lsn == newest
-    load(items)
-    items.assert_identical(TABLE, COLUMNS)
-
-
-@ARROW
-def test_a_copy_as_old_as_the_instance_needs_an_lsn(items: Project) -> None:
-    """Of a time, capture would have to be older by the margin: what preceded it never comes."""
-    change_items(items.source)
-    lsn, copy, started = newest_lsn(items.source), copy_of(items.source), now(items.source)
-    for as_of in (started, "0001-01-01"):
-        with pytest.raises(DataLossError, match=f"{AS_OF_MARGIN_SECONDS} s or more before"):
-            seed(items.database(), TABLE, copy, as_of)
-    assert not (items.folder / "lake").exists()
-    seed(items.database(), TABLE, copy, lsn)
 
 
 @ARROW
@@ -245,33 +151,6 @@ def test_what_is_refused_writes_nothing(
     given = change(copy) if callable(change) else copy
     with pytest.raises(SeedRefusedError, match=said):
         seed(items.database(), TABLE, given, as_of or started)
-    assert not (items.folder / "lake").exists()
-
-
-@ARROW
-@pytest.mark.parametrize("by", ["time", "lsn"])
-def test_a_copy_older_than_what_cdc_holds_is_refused(items: Project, by: str) -> None:
-    change_items(items.source)
-    settled(items.source)
-    lsn, started = newest_lsn(items.source), now(items.source)
-    copy = copy_of(items.source)
-    change_items(items.source, base=300)
-    newest = items.source.captured()
-    clean_up(items.source)
-    items.source.execute("UPDATE dbo.items SET name = N'x' WHERE id = 1")
-    items.source.captured(minimum=newest)
-    with pytest.raises(DataLossError, match="Make a newer copy"):
-        seed(items.database(), TABLE, copy, started if by == "time" else lsn)
-    assert not (items.folder / "lake").exists()
-
-
-@ARROW
-def test_a_copy_older_than_the_instance_is_refused(items: Project) -> None:
-    """What was changed before capture began was never recorded."""
-    change_items(items.source)
-    before = datetime.fromisoformat(now(items.source)) - timedelta(days=1)
-    with pytest.raises(DataLossError):
-        seed(items.database(), TABLE, copy_of(items.source), before)
     assert not (items.folder / "lake").exists()
 
 
@@ -365,16 +244,6 @@ def test_a_reset_while_a_copy_is_written(items: Project, monkeypatch: pytest.Mon
 
 
 @ARROW
-def test_a_time_needs_the_servers_zone(items: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before 2022 a server does not name it, and its clock may have changed since the copy."""
-    copy, started = begun(items)
-    monkeypatch.setattr(clock_queries, "usable_zone", lambda _: None)
-    with pytest.raises(SeedRefusedError, match=r"does not name its time zone.*source_time_zone"):
-        seed(items.database(), TABLE, copy, started)
-    seed(items.database(), TABLE, copy, newest_lsn(items.source))
-
-
-@ARROW
 def test_a_bronze_that_only_spark_may_write_is_refused(items: Project) -> None:
     """One that maps columns, and lacks some of the table's."""
     copy, started = begun(items)
@@ -425,22 +294,3 @@ def run(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
         timeout=180,
         check=False,
     )
-
-
-@ARROW
-@pytest.mark.parametrize(("minutes", "repeated"), [(0, 3), (80, 1)], ids=["within", "after"])
-def test_a_time_in_the_hour_that_comes_twice(clocked: Clocked, minutes: int, repeated: int) -> None:
-    """Two commits have one local time: within that hour, both may be later than the copy."""
-    project = clocked.project(FALL_BACK - timedelta(hours=2))
-    reset(project.database(), CLOCKED_TABLE)
-    for written in (-90, -30, 30, 90):
-        clocked.write(project, FALL_BACK + timedelta(minutes=written))
-    project.source.captured()
-    copy = pa.table({"id": pa.array([1, 2, 3] if minutes else [1, 2], pa.int32())})
-    as_of = FALL_BACK + timedelta(minutes=minutes)
-    outcome = seed(project.database(), CLOCKED_TABLE, copy, as_of)
-    assert outcome.end is not None
-    assert outcome.end.commit_ts <= as_of.replace(tzinfo=None)
-    assert run_sync(project).outcomes[CLOCKED_TABLE].rows == repeated
-    apply_changes(project.database(), CLOCKED_TABLE)
-    project.assert_identical(CLOCKED_TABLE, ["id"])
