@@ -124,7 +124,7 @@ class CopyRows:
                 if batch.num_rows:
                     ours = self._fit(batch)
                     self.rows += ours.num_rows
-                    self.bytes += ours.nbytes
+                    self.bytes += sum(ours.column(name).nbytes for name in self.places)
                     yield ours
         except Exception as error:
             self.error = self.error or error

@@ -205,3 +205,12 @@ def test_a_copy_that_cannot_be_read_is_told_as_that() -> None:
     found = looked_at(reader, Captured((column("int", "INT"),)), {"c": 0})
     with pytest.raises(SeedRefusedError, match=r"the copy cannot be read: .*copy-2"):
         list(found)
+
+
+def test_only_what_the_copy_gave_is_counted_as_read() -> None:
+    captured = Captured((column("int", "INT"),))
+    ours = (*captured.declared, Column("_snapshot", "STRING"))
+    copy = as_reader(pa.table({"c": pa.array([1, 2], pa.int32())}))
+    rows = CopyRows(copy, ours, captured, {"c": 0}, {"_snapshot": "0x00000000000000000001"})
+    (batch,) = rows.batches()
+    assert rows.bytes == batch.column("c").nbytes < batch.nbytes
