@@ -97,10 +97,10 @@ def switches(known: Known, instance: CaptureInstance, poll: Poll, outcome: Table
 def fills_columns(database: Database, known: Known) -> bool:
     """Whether the settings want the table read anew, for columns that a second instance brought.
 
-    A snapshot at or above the switch has read them.
+    A snapshot at or above the switch has read them, unless it was prepared before it knew them.
     """
     switch, newest = known.switch, known.snapshots.newest
-    if switch is None or newest is None or newest.at.lsn >= switch.start:
+    if switch is None or newest is None or switch.is_read_by(newest.at.lsn, newest.reader):
         return False
     wanted = database.settings.tables[known.name.key].columns
     brought = any(wanted is None or find_name(c, wanted) is not None for c in switch.columns)

@@ -12,6 +12,7 @@ from cdc_assets.contract import Column
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError, CommitConflictError, SeedOpenError, TableReplacedError
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.snapshot_events import open_entry
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import table_id
 from cdc_assets.names import TableName
@@ -37,6 +38,16 @@ class PreparedSnapshot:
     before: Snapshot | None
     """The table's newest one before it."""
     open_entry: FactsEntry | None = None
+
+
+def to_open(prepared: PreparedSnapshot, known: Snapshots) -> PreparedSnapshot:
+    """A new snapshot with the event that opens it, and its key in the lake's names."""
+    snapshot = prepared.snapshot
+    snapshot = replace(snapshot, keys=prepared.columns.renamed(snapshot.keys))
+    entry = open_entry(
+        prepared.table, prepared.instance, prepared.poll, known, snapshot, str(prepared.choice)
+    )
+    return replace(prepared, snapshot=snapshot, open_entry=entry)
 
 
 def open_snapshots(
@@ -89,6 +100,14 @@ def _follow(
     is_read = prepared.snapshot.as_of is None
     if is_read and other.as_of is not None and other == snapshots.open:
         return being_seeded(prepared.table, other.as_of)
+    mine, theirs = prepared.snapshot.reader, other.reader
+    if mine is not None and theirs is not None and theirs.age > mine.age:
+        # Its event says that the rows have columns which this run does not know of.
+        return CommitConflictError(
+            "another run opened its snapshot for a newer capture instance, and nothing was read",
+            where=str(prepared.table),
+            hint="Run it again.",
+        )
     return replace(prepared, snapshot=other)
 
 

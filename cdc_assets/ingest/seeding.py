@@ -29,7 +29,7 @@ from cdc_assets.ingest.instances import see_instances
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import poll_database
-from cdc_assets.ingest.prepared import PreparedSnapshot, open_snapshots
+from cdc_assets.ingest.prepared import PreparedSnapshot, open_snapshots, to_open
 from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.snapshot import (
     snapshot_constants,
@@ -37,7 +37,6 @@ from cdc_assets.ingest.snapshot import (
     time_of,
     write_snapshot,
 )
-from cdc_assets.ingest.snapshot_events import open_entry
 from cdc_assets.ingest.sync import known_tables
 from cdc_assets.lake.bronze import snapshot_rows
 from cdc_assets.lake.tables import beyond_arrow, check_names, table_id
@@ -123,6 +122,8 @@ def _plan(
         snapshot = opened or _planned(connection, known, instance, poll, as_of)
     known = see_instances(database, known, instance, poll)
     reader = known.reader(instance, poll, after=snapshot.at.lsn)
+    if opened is None:
+        snapshot = replace(snapshot, reader=reader.identity)
     with database.connections.lend() as connection:
         bronze = database.lake.bronze(known.name)
         columns = columns_to_load(database, known.name, connection, reader, bronze)
@@ -280,22 +281,11 @@ def _prepared(
     _check_engine(database, table, declared, known.snapshots.discarded)
     bronze = database.lake.renew_bronze(table, declared, known.snapshots.discarded)
     check_names(bronze, declared, where=str(table))
-    snapshot = replace(snapshot, keys=columns.renamed(snapshot.keys)) if is_new else snapshot
-    entry = None
-    if is_new:
-        entry = open_entry(table, instance, poll, known.snapshots, snapshot, str(ENGINE))
-    return PreparedSnapshot(
-        table,
-        poll,
-        instance,
-        columns,
-        declared,
-        bronze,
-        ENGINE,
-        snapshot,
-        known.snapshots.newest,
-        open_entry=entry,
+    before = known.snapshots.newest
+    prepared = PreparedSnapshot(
+        table, poll, instance, columns, declared, bronze, ENGINE, snapshot, before
     )
+    return to_open(prepared, known.snapshots) if is_new else prepared
 
 
 def _check_engine(

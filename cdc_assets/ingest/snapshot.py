@@ -24,9 +24,9 @@ from cdc_assets.ingest.clock import commit_at_or_below, latest_commit_ts, read_c
 from cdc_assets.ingest.columns import columns_to_load, computed_left_out
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
-from cdc_assets.ingest.prepared import PreparedSnapshot, being_seeded, open_snapshots
+from cdc_assets.ingest.prepared import PreparedSnapshot, being_seeded, open_snapshots, to_open
 from cdc_assets.ingest.ranges import snapshot_ranges, table_rows
-from cdc_assets.ingest.snapshot_events import completion, open_entry
+from cdc_assets.ingest.snapshot_events import completion
 from cdc_assets.ingest.waiting import Taken, next_lsn
 from cdc_assets.lake.bronze import snapshot_rows
 from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, table_id
@@ -114,23 +114,14 @@ def prepare_snapshot(
         _check_not_seeding(bronze, table, snapshot)
         if snapshot is not None and snapshot.lost_from is None and request.lost_from is not None:
             snapshot = None  # It was opened before the gap that has to be closed.
-        entry = None
+        is_new, before = snapshot is None, snapshots.newest
         if snapshot is None:
             snapshot = _planned(connection, instance, poll, snapshots, request)
-            snapshot = replace(snapshot, keys=columns.renamed(snapshot.keys))
-            entry = open_entry(table, instance, poll, snapshots, snapshot, str(choice))
-    return PreparedSnapshot(
-        table,
-        poll,
-        instance,
-        columns,
-        declared,
-        bronze,
-        choice,
-        snapshot,
-        snapshots.newest,
-        open_entry=entry,
+            snapshot = replace(snapshot, reader=reader.identity)
+    prepared = PreparedSnapshot(
+        table, poll, instance, columns, declared, bronze, choice, snapshot, before
     )
+    return to_open(prepared, snapshots) if is_new else prepared
 
 
 def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcome:

@@ -71,6 +71,7 @@ def _open_detail(snapshot: Snapshot, instance: CaptureInstance) -> dict[str, obj
         "kind": snapshot.kind,
         "keys": list(snapshot.keys),
         "identity": instance.identity.to_dict(),
+        "reader": snapshot.reader.to_dict() if snapshot.reader else None,
         SOURCE: SourceName(instance.schema, instance.table).to_dict(),
         "generation": 0,
         **_as_of(snapshot),

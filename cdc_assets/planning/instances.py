@@ -44,7 +44,7 @@ class Reader:
     @property
     def age(self) -> tuple[datetime, int]:
         """Larger for a newer instance."""
-        return _age(self.identity)
+        return self.identity.age
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,19 @@ class Switch:
     end: Offset | None = None
     bronze_id: str | None = None
 
+    def is_read_by(self, snapshot: Lsn, reader: Identity | None) -> bool:
+        """Whether a snapshot's rows have the columns that it brought.
+
+        `reader` is whose columns were read, where the snapshot tells: one that waited for its LSN
+        may lie above a switch that came meanwhile.
+        """
+        return snapshot >= self.start and (reader is None or reader.age >= self.identity.age)
+
     def proven(self, bound: Identity | None, end: Offset | None) -> Identity | None:
         """The instance last read: control's, unless the switch was told and control died before."""
         if bound is None or self.end is None or (end is not None and end.lsn > self.end.lsn):
             return bound
-        return max(bound, self.identity, key=_age)
+        return max(bound, self.identity, key=lambda identity: identity.age)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +99,6 @@ class Segment:
     identity: Identity
     first: Lsn
     last: Lsn
-
-
-def _age(identity: Identity) -> tuple[datetime, int]:
-    return identity.created_at, identity.change_object_id
 
 
 def recorded_by_target(events: Iterable[FactsRow]) -> Mapping[str, tuple[Reader, ...]]:
@@ -215,7 +219,7 @@ def _successor(
     ]
     if len({i.identity.source_object_id for i in found}) != 1:
         return None
-    return max(found, key=lambda i: _age(i.identity))
+    return max(found, key=lambda i: i.identity.age)
 
 
 def siblings(
@@ -238,7 +242,7 @@ def unseen(
         for other in siblings(instances, instance)
         if other.identity not in known
         and other.start is not None
-        and _age(other.identity) > _age(instance.identity)
+        and other.identity.age > instance.identity.age
     )
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from cdc_assets.contract import Event
 from cdc_assets.planning.records import FactsRow
+from cdc_assets.planning.snapshots import by_target, this_life
 
 _LOSSES = (Event.RECOVERING, Event.DATA_SKIPPED, Event.RESNAPSHOT)
 
@@ -33,28 +34,29 @@ class Gap:
 
 
 def open_gaps(events: Iterable[FactsRow]) -> Mapping[str, Gap]:
-    """Each table's oldest gap that nobody has acknowledged, by target; from events in order.
+    """Each table's oldest gap that nobody has acknowledged, by target; from events in order."""
+    found = {target: _gaps(this_life(rows)) for target, rows in by_target(events).items()}
+    return {target: gaps[min(gaps)] for target, gaps in found.items() if gaps}
 
-    A gap is known by where it begins: that it is being healed and that it was are two events of
-    one, and an acknowledgement in between stands for both.
+
+def _gaps(events: Iterable[FactsRow]) -> dict[datetime, Gap]:
+    """A table's open gaps by where they begin.
+
+    That one is being healed and that it was are two events of one gap, and an acknowledgement in
+    between stands for both.
     """
-    gaps: dict[str, dict[datetime, Gap]] = defaultdict(dict)
-    known: dict[str, set[datetime]] = defaultdict(set)
+    gaps: dict[datetime, Gap] = {}
+    known: set[datetime] = set()
     for row in events:
-        target = row.target or ""
-        if row.event == Event.RESET:
-            gaps.pop(target, None)
-            known.pop(target, None)
-        elif row.event == Event.GAP_ACKNOWLEDGED:
-            for start, gap in list(gaps[target].items()):
-                if (gap.lsn or "") <= (row.max_lsn or ""):
-                    known[target].add(start)
-                    del gaps[target][start]
+        if row.event == Event.GAP_ACKNOWLEDGED:
+            told = {s for s, gap in gaps.items() if (gap.lsn or "") <= (row.max_lsn or "")}
+            known |= told
+            gaps = {start: gap for start, gap in gaps.items() if start not in told}
         elif row.event in _LOSSES and row.lost_from_ts is not None and row.lost_to_ts is not None:
             start = row.lost_from_ts
-            if start not in known[target]:
-                gaps[target][start] = Gap(start, row.lost_to_ts, Event(row.event), row.max_lsn)
-    return {target: found[min(found)] for target, found in gaps.items() if found}
+            if start not in known:
+                gaps[start] = Gap(start, row.lost_to_ts, Event(row.event), row.max_lsn)
+    return gaps
 
 
 def resnapshots_by_target(events: Iterable[FactsRow]) -> Mapping[str, datetime]:
@@ -63,13 +65,12 @@ def resnapshots_by_target(events: Iterable[FactsRow]) -> Mapping[str, datetime]:
     `written_at` is of the clock of who wrote it, or later: it keeps the events' order.
     """
     found: dict[str, datetime] = defaultdict(lambda: datetime.min)
-    for row in events:
-        if row.event == Event.RESET:
-            found.pop(row.target or "", None)
-        elif row.event == Event.RESNAPSHOT and row.lost_from_ts is not None and row.written_at:
-            target, mark = row.target or "", row.payload.get("high_mark")
-            at = datetime.fromisoformat(mark) if mark else row.written_at
-            found[target] = max(found[target], at)
+    for target, rows in by_target(events).items():
+        for row in this_life(rows):
+            if row.event == Event.RESNAPSHOT and row.lost_from_ts is not None and row.written_at:
+                mark = row.payload.get("high_mark")
+                at = datetime.fromisoformat(mark) if mark else row.written_at
+                found[target] = max(found[target], at)
     return found
 
 

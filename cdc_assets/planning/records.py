@@ -40,6 +40,11 @@ class Identity:
     instance_name: str
     created_at: datetime
 
+    @property
+    def age(self) -> tuple[datetime, int]:
+        """Larger for a newer instance."""
+        return self.created_at, self.change_object_id
+
     def to_dict(self) -> dict[str, Any]:
         """For an event's detail."""
         return {**asdict(self), "created_at": self.created_at.isoformat()}
@@ -98,6 +103,13 @@ class FactsRow:
         if self.max_lsn is None:
             return None
         return stored_lsn(self.max_lsn, "the facts' max_lsn", where=self.target or "")
+
+    @property
+    def first_lsn(self) -> Lsn | None:
+        """`min_lsn` as a value; raises `BookkeepingError`."""
+        if self.min_lsn is None:
+            return None
+        return stored_lsn(self.min_lsn, "the facts' min_lsn", where=self.target or "")
 
     @property
     def end(self) -> Offset | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -19,8 +19,9 @@ class Snapshot:
 
     `keys` is the unique index at the open; `high_mark` (UTC) the server's clock after the last
     read, known once complete: the read may hold commits up to then. `lost_from` is where the gap
-    begins that it closes, if it was taken for a loss. `identity` is the instance's at the open.
-    `as_of` is what was said of a copy that became it.
+    begins that it closes, if it was taken for a loss. `identity` is the instance's at the open,
+    `reader` that of the one whose columns it has. `as_of` is what was said of a copy that became
+    it.
     """
 
     at: Offset
@@ -29,6 +30,7 @@ class Snapshot:
     kind: Event = Event.BOOTSTRAP
     lost_from: datetime | None = None
     identity: Identity | None = None
+    reader: Identity | None = None
     as_of: str | None = None
 
     @property
@@ -77,62 +79,104 @@ class Snapshots:
         return newest.identity or (control.identity if control else None)
 
 
-def snapshots_by_target(events: Iterable[FactsRow]) -> Mapping[str, Snapshots]:
-    """Every table's snapshots from the events of all; a table without events has none."""
+def by_target(events: Iterable[FactsRow]) -> Mapping[str, list[FactsRow]]:
+    """The events of all, each table's together, in their order."""
     grouped: dict[str, list[FactsRow]] = defaultdict(list)
     for row in events:
         grouped[row.target or ""].append(row)
+    return grouped
+
+
+def snapshots_by_target(events: Iterable[FactsRow]) -> Mapping[str, Snapshots]:
+    """Every table's snapshots from the events of all; a table without events has none."""
     found: dict[str, Snapshots] = defaultdict(Snapshots)
-    found.update((target, snapshots_of(rows)) for target, rows in grouped.items())
+    found.update((target, snapshots_of(rows)) for target, rows in by_target(events).items())
     return found
 
 
-def snapshots_of(events: Iterable[FactsRow]) -> Snapshots:
-    """A table's snapshots from its events, oldest first; what a reset follows counts no more.
-
-    Nor does what a run that began before the reset writes after it: its rows are in the table
-    that was given up.
-    """
+def snapshots_of(events: Sequence[FactsRow]) -> Snapshots:
+    """A table's snapshots from its events, oldest first; what a reset follows counts no more."""
     complete: Snapshot | None = None
     opened: Snapshot | None = None
     bootstrap: Offset | None = None
     after_loss: Offset | None = None
-    opens = 0
-    identities: dict[Lsn, Identity | None] = {}
-    is_reset = False
-    used: set[Lsn] = set()
-    discarded: set[str] = set()
-    for row in events:
-        opens += row.event == Event.SNAPSHOT_OPEN
-        if row.event == Event.RESET:
-            complete = opened = bootstrap = after_loss = None
-            identities, is_reset = {}, True
-            discarded.update(filter(None, map(row.payload.get, ("bronze", "silver"))))
-        if row.event == Event.DATA_SKIPPED and row.newest_lsn is not None:
-            used.add(row.newest_lsn)
+    opens: dict[Lsn, Snapshot] = {}
+    for row in this_life(events):
         snapshot = _snapshot(row)
         if snapshot is None:
             continue
-        used.add(snapshot.at.lsn)
-        is_open = row.event == Event.SNAPSHOT_OPEN
-        if is_reset and _is_given_up(snapshot, is_open, complete, identities):
-            continue
-        if is_open:
+        if row.event == Event.SNAPSHOT_OPEN:
             opened = _newer(opened, snapshot)
-            identities[snapshot.at.lsn] = snapshot.identity
-        else:
-            complete = _newer(complete, snapshot)
-            if snapshot.lost_from is not None:
-                after_loss = furthest([after_loss, snapshot.at])
-            elif snapshot.kind is Event.BOOTSTRAP:
-                bootstrap = furthest([bootstrap, snapshot.at])
+            opens[snapshot.at.lsn] = snapshot
+            continue
+        complete = _newer(complete, snapshot)
+        if snapshot.lost_from is not None:
+            after_loss = furthest([after_loss, snapshot.at])
+        elif snapshot.kind is Event.BOOTSTRAP:
+            bootstrap = furthest([bootstrap, snapshot.at])
     if opened is not None and complete is not None and opened.at.lsn <= complete.at.lsn:
         opened = None
-    if complete is not None:
-        complete = replace(complete, identity=identities.get(complete.at.lsn))
-    return Snapshots(
-        complete, opened, bootstrap, after_loss, opens, frozenset(used), frozenset(discarded)
+    if complete is not None and complete.at.lsn in opens:
+        begun = opens[complete.at.lsn]
+        complete = replace(complete, identity=begun.identity, reader=begun.reader)
+    number = sum(row.event == Event.SNAPSHOT_OPEN for row in events)
+    used, discarded = _used(events), _discarded(events)
+    return Snapshots(complete, opened, bootstrap, after_loss, number, used, discarded)
+
+
+def this_life(events: Iterable[FactsRow]) -> list[FactsRow]:
+    """A table's events since its last reset, oldest first.
+
+    Without what a run that began before the reset writes after it of snapshots and losses: they
+    are of the table that was given up. Before any reset all count: another tool that writes this
+    format may not record that a snapshot is opened.
+    """
+    found: list[FactsRow] = []
+    is_reset = has_complete = False
+    opened: set[Lsn] = set()
+    for row in events:
+        if row.event == Event.RESET:
+            found, opened = [], set()
+            is_reset, has_complete = True, False
+            continue
+        if is_reset and _is_given_up(row, opened, has_complete):
+            continue
+        if row.event == Event.SNAPSHOT_OPEN and row.newest_lsn is not None:
+            opened.add(row.newest_lsn)
+        has_complete = has_complete or row.event in COMPLETED_SNAPSHOT
+        found.append(row)
+    return found
+
+
+def _is_given_up(row: FactsRow, opened: Collection[Lsn], has_complete: bool) -> bool:
+    """Whether an event that follows a reset is of the table from before it.
+
+    The first snapshot after it is no further one, none is completed that was not opened, and no
+    change is lost that came before all of them.
+    """
+    if row.event == Event.SNAPSHOT_OPEN:
+        return not has_complete and row.payload.get("kind", Event.BOOTSTRAP) != Event.BOOTSTRAP
+    if row.event in COMPLETED_SNAPSHOT:
+        return row.newest_lsn not in opened
+    if row.event in (Event.RECOVERING, Event.DATA_SKIPPED):
+        first = row.first_lsn
+        return not opened or (first is not None and first < min(opened))
+    return False
+
+
+def _used(events: Iterable[FactsRow]) -> frozenset[Lsn]:
+    """The LSNs that snapshots have had, and those past which changes were skipped."""
+    told = (Event.SNAPSHOT_OPEN, *COMPLETED_SNAPSHOT, Event.DATA_SKIPPED)
+    return frozenset(
+        row.newest_lsn for row in events if row.event in told and row.newest_lsn is not None
     )
+
+
+def _discarded(events: Iterable[FactsRow]) -> frozenset[str]:
+    """The ids of the tables that resets have given up."""
+    resets = [row.payload for row in events if row.event == Event.RESET]
+    ids = (reset.get(kind) for reset in resets for kind in ("bronze", "silver"))
+    return frozenset(filter(None, ids))
 
 
 def _snapshot(row: FactsRow) -> Snapshot | None:
@@ -150,21 +194,10 @@ def _snapshot(row: FactsRow) -> Snapshot | None:
         kind=Event(detail.get("kind", Event.BOOTSTRAP) if is_open else row.event),
         lost_from=row.lost_from_ts,
         identity=Identity.from_dict(detail.get("identity")),
+        reader=Identity.from_dict(detail.get("reader")),
         as_of=detail.get("as_of"),
         high_mark=datetime.fromisoformat(high_mark) if high_mark else None,
     )
-
-
-def _is_given_up(
-    snapshot: Snapshot, is_open: bool, complete: Snapshot | None, opened: Collection[Lsn]
-) -> bool:
-    """Whether an event that follows a reset is of a snapshot from before it.
-
-    The first one after it is no further one, and none is completed that was not opened.
-    """
-    if is_open:
-        return complete is None and snapshot.kind is not Event.BOOTSTRAP
-    return snapshot.at.lsn not in opened
 
 
 def _newer(old: Snapshot | None, new: Snapshot) -> Snapshot:

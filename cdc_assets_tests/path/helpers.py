@@ -85,9 +85,9 @@ def once(
     """Let something happen before a function's next call."""
     function = getattr(module, name)
 
-    def first(*arguments: Any) -> Any:
+    def first(*arguments: Any, **named: Any) -> Any:
         monkeypatch.setattr(module, name, function)
         happening()
-        return function(*arguments)
+        return function(*arguments, **named)
 
     monkeypatch.setattr(module, name, first)

@@ -12,6 +12,7 @@ import pytest
 from cdc_assets.contract import Event
 from cdc_assets.errors import DataLossError, SchemaChangedError
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest import snapshot as snapshot_module
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.resets import reset
 from cdc_assets.ingest.seeding import seed
@@ -19,6 +20,7 @@ from cdc_assets.ingest.sync import sync
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.changing import (
     NEW,
+    OLD,
     TABLE,
     bronze_type,
     clean,
@@ -27,9 +29,9 @@ from cdc_assets_tests.path.changing import (
     enable,
     events,
 )
-from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
+from cdc_assets_tests.path.copying import copy_of
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, once, run_sync
 from cdc_assets_tests.path.killing import kill_at
-from cdc_assets_tests.path.test_seed import copy_of
 from cdc_assets_tests.source import Project
 
 pytestmark = [pytest.mark.sqlserver]
@@ -232,6 +234,26 @@ def test_killed_in_a_first_snapshot_of_two_instances(
     load(items)
     items.assert_identical(TABLE, (*COLUMNS, "d"))
     assert len(events(items, Event.SNAPSHOT_OPEN)) == 1
+
+
+def test_a_snapshot_that_waits_for_its_lsn_may_pass_a_switch(
+    items: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies above the switch then, and has the columns of before."""
+    fill(items)
+    load(items)
+    once(monkeypatch, snapshot_module, "next_lsn", lambda: enabled_before(items))
+    sync(items.database(), resnapshot=True)
+    (_, waited) = events(items, Event.SNAPSHOT_OPEN)
+    assert waited.payload["reader"]["instance_name"] == OLD
+    commit(items.source, "UPDATE dbo.items SET name = N'x' WHERE id = 2")
+    load(items)
+    (seen,) = events(items, Event.CAPTURE_INSTANCE_SEEN)
+    assert waited.max_lsn >= seen.payload["start_lsn"]
+    load(items)
+    items.assert_identical(TABLE, (*COLUMNS, "d"))
+    assert load(items)[0].work is Work.QUIET
+    assert len(events(items, Event.SNAPSHOT_OPEN)) == 3
 
 
 def test_a_copy_from_before_an_instance_has_the_older_columns(items: Project) -> None:

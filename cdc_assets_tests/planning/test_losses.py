@@ -1,12 +1,17 @@
 """Which gaps a person has yet to acknowledge."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import pytest
+
 from cdc_assets.contract import Event
+from cdc_assets.lsn import Lsn
 from cdc_assets.planning.losses import may_resnapshot, open_gaps, resnapshots_by_target
-from cdc_assets.planning.records import FactsRow
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.records import FactsRow, event_row
 
 NOON = datetime(2026, 11, 30, 12)
 TARGET = "bronze/t"
@@ -47,6 +52,43 @@ def test_the_oldest_comes_first_and_a_newer_one_stays() -> None:
     assert open_gaps(events)[TARGET].lsn == "0x01"
     assert open_gaps([*events, acknowledged("0x01")])[TARGET].lsn == "0x09"
     assert open_gaps([*events, acknowledged("0x09")]) == {}
+
+
+RESET = FactsRow(target=TARGET, event=str(Event.RESET))
+
+
+def in_life(event: Event, start: int, lsn: int, *, lost: bool = True, **detail: str) -> FactsRow:
+    """An event with LSNs of its own, of a loss or of a first snapshot."""
+    row = event_row(event, TARGET, Offset(Lsn.of_int(lsn), NOON), detail=detail, written_at=NOON)
+    lost_from = NOON if lost else None
+    return replace(
+        row, min_lsn=str(Lsn.of_int(start)), lost_from_ts=lost_from, lost_to_ts=lost_from
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "stale"),
+    [
+        ([in_life(Event.SNAPSHOT_OPEN, 5, 5)], [in_life(Event.RESNAPSHOT, 5, 5)]),
+        ([], [in_life(Event.RECOVERING, 1, 5)]),
+        ([], [in_life(Event.RECOVERING, 1, 5), in_life(Event.SNAPSHOT_OPEN, 6, 6, kind="re")]),
+        ([], [in_life(Event.DATA_SKIPPED, 1, 5)]),
+    ],
+    ids=["resnapshot", "recovering", "opened", "skipped"],
+)
+def test_a_loss_of_the_table_that_a_reset_gave_up_is_none(
+    before: Sequence[FactsRow], stale: Sequence[FactsRow]
+) -> None:
+    """Its run began before the reset, and writes after it: at once, or beside the new life."""
+    first = in_life(Event.SNAPSHOT_OPEN, 7, 7, lost=False)
+    for events in ([*before, RESET, *stale], [*before, RESET, first, *stale]):
+        assert open_gaps(events) == {}
+        assert resnapshots_by_target(events)[TARGET] == datetime.min
+    own = [in_life(Event.SNAPSHOT_OPEN, 9, 9), in_life(Event.RESNAPSHOT, 9, 9)]
+    done = in_life(Event.BOOTSTRAP, 7, 7, lost=False)
+    events = [*before, RESET, first, done, in_life(Event.RECOVERING, 7, 8), *own]
+    assert open_gaps(events)[TARGET].event is Event.RESNAPSHOT
+    assert resnapshots_by_target(events)[TARGET] == NOON
 
 
 def test_a_resnapshot_was_when_the_server_says() -> None:
