@@ -13,8 +13,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "options.md"
 _HEAD = f"""# Options of a stream
 
 For `spark.readStream.format("mssql_cdc")` and for `CdcStream(spark, options)`; how they are used
-is in [../stream.md](../stream.md). Names ignore case. An unknown option is ignored with a warning, a
-value that does not fit is an error before anything connects. Booleans are
+is in [../stream.md](../stream.md). Names ignore case. An unknown option is ignored with a warning,
+a value that does not fit is an error before anything connects. Booleans are
 {", ".join(BOOLEANS)}, and nothing else. Where a setting is named, that is what the
 option is called in `tables.yaml`, with the same default and limits.
 
