@@ -48,8 +48,10 @@ class Plans:
 
     def store_extent(self, table: TableName, snapshot: Lsn, extent: Extent) -> Extent:
         """Record the largest key at the open, once; gives what is recorded."""
-        self._append([_row(table, snapshot, extent)], table.extent_app(snapshot))
-        return self.extent(table, snapshot) or extent
+        found = self.extent(table, snapshot)
+        if found is None:
+            self._append([_row(table, snapshot, extent)], table.extent_app(snapshot))
+        return found or self.extent(table, snapshot) or extent
 
     def extent(self, table: TableName, snapshot: Lsn) -> Extent | None:
         """What was recorded at the open of a snapshot, if anything was."""
@@ -59,6 +61,9 @@ class Plans:
 
     def store(self, table: TableName, plan: ChunkPlan) -> ChunkPlan:
         """Write a snapshot's plan, once; gives the one that is written, which may be another's."""
+        # Looked for by its rows too: Delta may be told to forget transactions after a while.
+        if (found := self.plan(table, plan.snapshot)) is not None:
+            return found
         row = _row(table, plan.snapshot, Extent(plan.keys, plan.largest))
         rows = [
             replace(
@@ -82,7 +87,7 @@ class Plans:
 
         Raises `BookkeepingError` for a plan that is not whole, or that is not the named one.
         """
-        rows = self._rows(table, snapshot, "plan_id IS NOT NULL ORDER BY chunk")
+        rows = self._rows(table, snapshot, "plan_id IS NOT NULL ORDER BY written_at, chunk")
         if not rows and plan_id is None:
             return None
         found = plan_id or rows[0].plan_id or ""

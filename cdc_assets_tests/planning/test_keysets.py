@@ -65,6 +65,17 @@ def test_every_key_is_in_exactly_one_piece(columns: int, data: st.DataObject) ->
     assert high is None or order(key) < order(high)
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3])
+@given(data=st.data())
+def test_what_is_above_a_key_is_without_it(columns: int, data: st.DataObject) -> None:
+    keys = st.tuples(*[letters] * columns)
+    lower, key = data.draw(keys), data.draw(keys)
+    upper = data.draw(st.one_of(st.none(), keys.filter(lambda u: u != lower)))
+    found = [piece for piece in pieces(lower, upper, Compared.ABOVE) if holds(key, piece)]
+    is_inside = order(lower) < order(key) and (upper is None or order(key) < order(upper))
+    assert len(found) == is_inside
+
+
 @given(st.lists(st.sampled_from(list("aAbBcC")), min_size=2, max_size=6))
 def test_bounds_that_the_collation_holds_for_equal_lose_and_double_nothing(
     drawn: list[str],

@@ -1,0 +1,100 @@
+"""Plans of chunked snapshots: each written once, read back as it was, and never half."""
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from cdc_assets.contract import PLANS, SCHEMA_VERSION_PROPERTY
+from cdc_assets.errors import BookkeepingError
+from cdc_assets.lake.lake import Lake
+from cdc_assets.lake.tables import columns_of
+from cdc_assets.lsn import Lsn
+from cdc_assets.names import DatabaseName, TableName, kind_of
+from cdc_assets.planning.chunks import Chunk, ChunkPlan, Extent
+
+S = Lsn.of_int(7)
+EXTENT = Extent(("a", 'b "]; Ж'), ("9", None))
+CHUNKS = (
+    Chunk(0, None, ("1", None), 3),
+    Chunk(1, ("1", None), ("é'\"\\", ""), 2),
+    Chunk(2, ("é'\"\\", ""), None, 1),
+)
+PLAN = ChunkPlan("one", S, EXTENT.keys, CHUNKS, EXTENT.largest)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(DatabaseName("sales", str(tmp_path)), {})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableName:
+    """A name that would not survive being put into a text."""
+    return DatabaseName("sales", str(tmp_path)).table("my.table 'x'")
+
+
+def test_a_plan_is_read_back_as_it_was(lake: Lake, table: TableName) -> None:
+    """B072: whatever the table and its columns are called."""
+    assert lake.plans.plan(table, S) is None
+    assert lake.plans.extent(table, S) is None
+    assert lake.plans.store_extent(table, S, EXTENT) == EXTENT
+    assert lake.plans.plan(table, S) is None
+    assert lake.plans.store(table, PLAN) == PLAN
+    assert lake.plans.plan(table, S, "one") == PLAN
+    assert lake.plans.extent(table, S) == EXTENT
+    other = replace(table, key="other")
+    assert lake.plans.plan(other, S) is None
+    assert lake.plans.plan(table, S.next()) is None
+    found = DeltaTable(table.database.plans_uri)
+    assert columns_of(found) == PLANS.columns
+    assert found.metadata().configuration[SCHEMA_VERSION_PROPERTY] == str(PLANS.version)
+    assert kind_of(table.database.plans_uri) == PLANS.kind
+
+
+def test_what_is_written_stays(lake: Lake, table: TableName) -> None:
+    """B079: a later call never changes a plan, whatever was added or asked for since."""
+    lake.plans.store_extent(table, S, EXTENT)
+    lake.plans.store(table, PLAN)
+    assert lake.plans.store_extent(table, S, Extent(("z",), ("0",))) == EXTENT
+    later = replace(PLAN, plan_id="two", chunks=(Chunk(0, None, None, 6),))
+    assert lake.plans.store(table, later) == PLAN
+    other = replace(table, key="other")
+    assert lake.plans.store(other, later) == later
+    assert lake.plans.plan(table, S) == PLAN
+
+
+def test_of_two_planners_the_loser_takes_the_winners(lake: Lake, table: TableName) -> None:
+    lake.plans.store_extent(table, S, EXTENT)
+    together = threading.Barrier(4)
+    found: list[ChunkPlan] = []
+
+    def store(name: str) -> None:
+        together.wait()
+        found.append(lake.plans.store(table, replace(PLAN, plan_id=name)))
+
+    threads = [threading.Thread(target=store, args=[name]) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert set(found) == {found[0]}
+    assert found[0].chunks == CHUNKS
+
+
+@pytest.mark.parametrize("gone", ["chunk = 0", "chunk = 1", "chunk IS NOT NULL"])
+def test_a_plan_that_is_not_whole_is_refused(lake: Lake, table: TableName, gone: str) -> None:
+    """It would leave rows out, and nobody would see it."""
+    lake.plans.store(table, PLAN)
+    DeltaTable(table.database.plans_uri).delete(gone)
+    with pytest.raises(BookkeepingError, match=r"the plan one .*is not whole.*Restore"):
+        lake.plans.plan(table, S, "one")
+
+
+def test_another_plan_than_the_facts_name_is_refused(lake: Lake, table: TableName) -> None:
+    lake.plans.store(table, PLAN)
+    with pytest.raises(BookkeepingError, match="the plan two"):
+        lake.plans.plan(table, S, "two")
