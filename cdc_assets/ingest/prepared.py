@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable
@@ -19,7 +19,9 @@ from cdc_assets.names import TableName
 from cdc_assets.planning.plans import EngineChoice
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_by_target
+from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import Captured
+from cdc_assets.sqlserver.connection import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,15 @@ class PreparedSnapshot:
     before: Snapshot | None
     """The table's newest one before it."""
     open_entry: FactsEntry | None = None
+
+
+def check_changes_readable(connection: Connection, instances: Iterable[CaptureInstance]) -> None:
+    """Raise `PermissionMissingError` where a change table may not be read, of one instance or both.
+
+    A snapshot whose changes may not be read would be hours for nothing.
+    """
+    for name in sorted({instance.name for instance in instances}):
+        connection.rows(queries.probe_changes(name))
 
 
 def to_open(prepared: PreparedSnapshot, known: Snapshots) -> PreparedSnapshot:

@@ -29,7 +29,12 @@ from cdc_assets.ingest.instances import see_instances
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import poll_database
-from cdc_assets.ingest.prepared import PreparedSnapshot, open_snapshots, to_open
+from cdc_assets.ingest.prepared import (
+    PreparedSnapshot,
+    check_changes_readable,
+    open_snapshots,
+    to_open,
+)
 from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.snapshot import (
     snapshot_constants,
@@ -51,7 +56,6 @@ from cdc_assets.planning.seeds import AS_OF_MARGIN_SECONDS, AsOf
 from cdc_assets.planning.snapshots import Snapshot
 from cdc_assets.settings import EngineName
 from cdc_assets.settings.lakes import wants_one_engine
-from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import Captured, capture_instances
 from cdc_assets.sqlserver.connection import Connection, with_retries
 
@@ -118,13 +122,13 @@ def _plan(
     """What the server says: the table's columns, and the S from which all changes are there."""
     with database.connections.lend() as connection:
         instance, poll = _look(database, connection, known)
-        connection.rows(queries.probe_changes(instance.name))
         snapshot = opened or _planned(connection, known, instance, poll, as_of)
     known = see_instances(database, known, instance, poll)
     reader = known.reader(instance, poll, after=snapshot.at.lsn)
     if opened is None:
         snapshot = replace(snapshot, reader=reader.identity)
     with database.connections.lend() as connection:
+        check_changes_readable(connection, (instance, reader))
         bronze = database.lake.bronze(known.name)
         columns = columns_to_load(database, known.name, connection, reader, bronze)
     app = known.name.snapshot_app(snapshot.at.lsn)

@@ -24,7 +24,13 @@ from cdc_assets.ingest.clock import commit_at_or_below, latest_commit_ts, read_c
 from cdc_assets.ingest.columns import columns_to_load, computed_left_out
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
-from cdc_assets.ingest.prepared import PreparedSnapshot, being_seeded, open_snapshots, to_open
+from cdc_assets.ingest.prepared import (
+    PreparedSnapshot,
+    being_seeded,
+    check_changes_readable,
+    open_snapshots,
+    to_open,
+)
 from cdc_assets.ingest.ranges import snapshot_ranges, table_rows
 from cdc_assets.ingest.snapshot_events import completion
 from cdc_assets.ingest.waiting import Taken, next_lsn
@@ -97,12 +103,11 @@ def prepare_snapshot(
     Raises `SchemaChangedError` for a type that bronze's cannot hold.
     """
     with database.connections.lend() as connection:
-        # A snapshot whose changes may not be read would be hours for nothing.
-        connection.rows(queries.probe_changes(instance.name))
+        reader = request.reader or instance
+        check_changes_readable(connection, (instance, reader))
         existing = database.lake.bronze(table)
         if existing is not None and table_id(existing) in snapshots.discarded:
             existing = None
-        reader = request.reader or instance
         columns = columns_to_load(database, table, connection, reader, existing)
         declared = bronze_columns(columns.declared)
         if existing is not None:

@@ -1,8 +1,14 @@
 """The least-privilege login: two grants a table are enough, and a missing one is named."""
 
+from collections.abc import Callable
+
 import pytest
 
+from cdc_assets.contract import Event
 from cdc_assets.errors import PermissionMissingError
+from cdc_assets.ingest.seeding import seed
+from cdc_assets_tests.path.changing import NEW, TABLE, commit, enable, events
+from cdc_assets_tests.path.copying import copy_of
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
 from cdc_assets_tests.source import Project
 
@@ -10,7 +16,6 @@ pytestmark = [
     pytest.mark.sqlserver,
     pytest.mark.parametrize("engine_name", ["arrow"]),  # Grants are asked for before an engine is.
 ]
-TABLE = "dbo_items"
 
 
 def the_login(items: Project) -> str:
@@ -19,6 +24,12 @@ def the_login(items: Project) -> str:
     if server.reader == server.admin:
         pytest.skip("the product's login is the administrator's: it needs no grant")
     return server.reader_login
+
+
+def seed_now(items: Project) -> None:
+    """The table's first snapshot from a copy of now."""
+    at = items.source.captured()
+    seed(items.database(), TABLE, copy_of(items.source), at)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +50,25 @@ def test_a_missing_grant_is_named_and_nothing_written(items: Project, missing: s
         assert f"Run in [{items.source.name}]: {grant}." in str(denied.value)
         assert (len(items.bronze(TABLE)) if rounds else 0) == rows
         items.source.execute(grant)
+    load(items)
+    items.assert_identical(TABLE, COLUMNS)
+
+
+@pytest.mark.parametrize("by", [run_sync, seed_now], ids=["snapshot", "seed"])
+def test_every_instance_that_is_read_needs_its_grant(
+    items: Project, by: Callable[[Project], object]
+) -> None:
+    """B192: the changes after the snapshot come from the newer one, and nothing is read before."""
+    login = the_login(items)
+    enable(items.source, NEW)
+    commit(items.source, "UPDATE dbo.items SET name = N'other' WHERE id = 1")
+    items.source.execute(f"REVOKE SELECT ON cdc.[{NEW}_CT] FROM [{login}]")
+    with pytest.raises(PermissionMissingError, match=rf"GRANT SELECT ON \[cdc\]\.\[{NEW}_CT\]"):
+        by(items)
+    assert events(items, Event.SNAPSHOT_OPEN) == []
+    items.source.execute(f"GRANT SELECT ON cdc.[{NEW}_CT] TO [{login}]")
+    by(items)
+    change_items(items.source)
     load(items)
     items.assert_identical(TABLE, COLUMNS)
 
