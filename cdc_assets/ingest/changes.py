@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import takewhile
 
 from deltalake import DeltaTable
 
@@ -44,7 +45,8 @@ class _Run:
     """One table's changes in one sync: what bronze has that the facts lacked, and how it went.
 
     `recorded` is the newest batch that the facts knew at its start. `commits` and `measures` are
-    by batch id; a batch without a measure was written by another run.
+    by batch id, the oldest first; a batch without a measure was written by another run. `told` is
+    the newest batch told of on the way.
     """
 
     known: Known
@@ -55,6 +57,12 @@ class _Run:
     started_at: datetime = field(default_factory=utc_now)
     commits: dict[int, ChangeCommit] = field(default_factory=dict)
     measures: dict[int, Measure] = field(default_factory=dict)
+    told: int = 0
+
+    @property
+    def newest(self) -> int:
+        """The newest batch found, or else recorded."""
+        return next(reversed(self.commits), self.recorded)
 
     @property
     def table(self) -> TableName:
@@ -66,9 +74,15 @@ class _Run:
 
         None may be left out: the facts take a batch for recorded once they have a later one.
         """
-        above = max(self.commits, default=self.recorded)
-        found = _untold(self.bronze, self.table, above)
+        found = _untold(self.bronze, self.table, self.newest)
         self.commits.update({commit.batch_id: commit for commit in found})
+
+    def news(self) -> list[ChangeCommit]:
+        """The batches found since it was told of the last ones: of thousands, each is told once."""
+        newest_first = reversed(self.commits.values())
+        found = list(takewhile(lambda commit: commit.batch_id > self.told, newest_first))
+        self.told = self.newest
+        return found[::-1]
 
 
 def read_changes(
@@ -82,7 +96,7 @@ def read_changes(
 
     Position and data are one atomic commit: the commit names its range, and what is recorded
     afterwards is taken from it. That also heals a crash between commit and facts. Where the
-    settings limit a batch there are several, and `tell` is told after each but the last.
+    settings limit a batch there are several, and `tell` is told of each but the last.
     """
     table = known.name
     # Asked before bronze: another sync may append and record meanwhile.
@@ -96,16 +110,17 @@ def read_changes(
         position, commit = _append_next(database, run)
         run.find()
         if commit is None:
-            return _outcome(database, run, position, readable_end(poll, position))
+            end = readable_end(poll, position)
+            return _outcome(database, run, list(run.commits.values()), position, end)
         if run.commits.get(commit.batch_id) != commit:
             overtaken += 1
             continue
         overtaken = 0
         end = readable_end(poll, commit.end)
         if commit.end.lsn >= end.lsn:
-            return _outcome(database, run, position, end)
+            return _outcome(database, run, list(run.commits.values()), position, end)
         if tell is not None:
-            tell(_outcome(database, run, position, commit.end))
+            tell(_outcome(database, run, run.news(), position, commit.end))
     raise CommitConflictError(
         "another writer appends its changes", where=str(table), hint="Run one sync at a time."
     )
@@ -200,10 +215,17 @@ def _untold(bronze: DeltaTable, table: TableName, recorded: int) -> list[ChangeC
     return [commit for commit in commits if commit is not None]
 
 
-def _outcome(database: Database, run: _Run, position: Offset, end: Offset) -> TableOutcome:
-    """What bronze's log says happened up to `end`, and what of it the facts lack."""
-    table, measures = run.table, run.measures.values()
-    commits = [run.commits[batch_id] for batch_id in sorted(run.commits)]
+def _outcome(
+    database: Database,
+    run: _Run,
+    commits: Sequence[ChangeCommit],
+    position: Offset,
+    end: Offset,
+) -> TableOutcome:
+    """What bronze's log says happened up to `end`, of these batches, which the facts lacked."""
+    table, own = run.table, [commit.batch_id for commit in commits]
+    measured = {batch_id: run.measures[batch_id] for batch_id in own if batch_id in run.measures}
+    measures = measured.values()
     newest = commits[-1] if commits else _newest(run.bronze, table)
     counts = total([commit.counts for commit in commits])
     waits = [one.network_wait_ms for one in measures if one.network_wait_ms is not None]
@@ -220,7 +242,7 @@ def _outcome(database: Database, run: _Run, position: Offset, end: Offset) -> Ta
         started_at=run.started_at,
         duration_seconds=(utc_now() - run.started_at).total_seconds(),
         engine=commits[-1].engine if commits else "",
-        measures=dict(run.measures),
+        measures=measured,
         facts=tuple(
             FactsEntry((commit.facts_row(), *commit.event_rows()), table.facts_app, commit.batch_id)
             for commit in commits

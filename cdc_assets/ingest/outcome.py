@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -75,12 +75,26 @@ class TableOutcome:
     error: CdcError | None = None
 
 
+def joined(parts: Sequence[TableOutcome]) -> TableOutcome:
+    """One table's outcome from what it told in several parts: the last, with the facts of all.
+
+    A transaction that several tell of is written once: those of one commit are not held apart.
+    """
+    entries: dict[object, FactsEntry] = {}
+    measures: dict[int, Measure] = {}
+    for part in parts:
+        for entry in part.facts:
+            entries.setdefault((entry.app_id, entry.version) if entry.app_id else entry, entry)
+        for batch_id, measure in part.measures.items():
+            measures.setdefault(batch_id, measure)
+    return replace(parts[-1], facts=tuple(entries.values()), measures=measures)
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What the tables of one sync have in common.
 
-    `told_lately` asks once. `tell` takes what a table has done so far, in place of what it told
-    before.
+    `told_lately` asks once. `tell` takes what a table has done since it told last.
     """
 
     told_lately: ToldLately

@@ -6,16 +6,18 @@ One table's failure fails that table alone; what the others wrote is recorded al
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
 
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError
 from cdc_assets.ingest import recording
 from cdc_assets.ingest.advance import advance, prepare, settled, told_lately
 from cdc_assets.ingest.known import Known
-from cdc_assets.ingest.outcome import NewestRows, Shared, TableOutcome, ToldLately, Work
+from cdc_assets.ingest.outcome import NewestRows, Shared, TableOutcome, ToldLately, Work, joined
 from cdc_assets.ingest.poll import poll_database
 from cdc_assets.ingest.prepared import open_snapshots
 from cdc_assets.ingest.recording import Recorder
@@ -105,8 +107,8 @@ def _advanced(
     poll = recorder.poll
     found = {one.name.key: settled(database, one, poll, lately) for one in known}
     ready = [outcome for outcome in found.values() if outcome is not None]
-    told: dict[str, TableOutcome] = {}
-    shared = Shared(lately, lambda outcome: told.update({outcome.table: outcome}))
+    told: SimpleQueue[TableOutcome] = SimpleQueue()
+    shared = Shared(lately, told.put)
     with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
         left = [one for one in known if found[one.name.key] is None]
         left = _opened(database, list(pool.map(lambda one: prepare(database, one, poll), left)))
@@ -117,22 +119,32 @@ def _advanced(
         while ready or waiting:
             done, waiting = wait(waiting, timeout=recording.RECORD_EVERY_SECONDS)
             ready += [future.result() for future in working if future in done]
-            recorder.record(_to_record(told, ready))
+            recorder.record(_to_record(_drained(told), ready))
             found.update({outcome.table: outcome for outcome in ready})
             ready = []
     return [outcome for outcome in found.values() if outcome is not None]
 
 
+def _drained(told: SimpleQueue[TableOutcome]) -> list[TableOutcome]:
+    """All that has been told up to now."""
+    return [told.get() for _ in range(told.qsize())]
+
+
 def _to_record(
-    told: dict[str, TableOutcome], finished: Sequence[TableOutcome]
+    told: Sequence[TableOutcome], finished: Sequence[TableOutcome]
 ) -> list[TableOutcome]:
     """What tables have told of themselves meanwhile, and the outcomes of those that are done.
 
-    An outcome holds all that its table told; that of one which failed or waits holds nothing.
+    Of each table one that holds all, but for one which failed or waits: that holds nothing.
     """
-    done = {o.table for o in finished if o.work not in (Work.FAILED, Work.WAITING)}
-    meanwhile = [told.pop(table) for table in list(told)]
-    return [*(outcome for outcome in meanwhile if outcome.table not in done), *finished]
+    parts: dict[str, list[TableOutcome]] = defaultdict(list)
+    nothing = []
+    for outcome in (*told, *finished):
+        if outcome.work in (Work.FAILED, Work.WAITING):
+            nothing.append(outcome)
+        else:
+            parts[outcome.table].append(outcome)
+    return [*map(joined, parts.values()), *nothing]
 
 
 def _opened(database: Database, known: Sequence[Known]) -> list[Known]:

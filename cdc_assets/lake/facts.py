@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -60,7 +60,9 @@ class Facts:
 
     def _append_once(self, entries: Sequence[FactsEntry]) -> tuple[FactsEntry, ...]:
         table = ensure_table(self._uri, FACTS, self._options)
-        new = tuple(e for e in entries if e.app_id is None or not _recorded(table, e))
+        ids = {entry.app_id for entry in entries if entry.app_id is not None}
+        versions = {app_id: table.transaction_version(app_id) for app_id in ids}
+        new = tuple(e for e in entries if not _is_recorded(e, versions))
         rows = [row for entry in new for row in entry.rows]
         if not rows:
             return ()
@@ -199,8 +201,8 @@ def _transactions(entries: Sequence[FactsEntry]) -> list[Transaction]:
     return [Transaction(app_id, version) for app_id, version in newest.items()]
 
 
-def _recorded(table: DeltaTable, entry: FactsEntry) -> bool:
-    version = table.transaction_version(entry.app_id or "")
+def _is_recorded(entry: FactsEntry, versions: Mapping[str, int | None]) -> bool:
+    version = versions[entry.app_id] if entry.app_id is not None else None
     return version is not None and version >= entry.version
 
 

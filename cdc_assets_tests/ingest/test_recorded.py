@@ -1,20 +1,40 @@
 """What a sync records while its tables work."""
 
+from dataclasses import replace
+from datetime import datetime
+
 from cdc_assets.errors import SourceQueryError
-from cdc_assets.ingest.outcome import TableOutcome, Work
+from cdc_assets.ingest.outcome import Measure, TableOutcome, Work
 from cdc_assets.ingest.sync import _to_record
+from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.planning.records import FactsRow
+
+NOON = datetime(2026, 11, 30, 12)
 
 
-def test_an_outcome_holds_all_that_its_table_told() -> None:
-    """Recorded beside it, a batch would stand twice in one commit of the facts."""
-    early, done = TableOutcome("a", Work.CHANGES, rows=1), TableOutcome("a", Work.CHANGES, rows=2)
-    told = {"a": early}
-    assert _to_record(told, [done]) == [done]
-    assert told == {}
+def batches(*ids: int, work: Work = Work.CHANGES) -> TableOutcome:
+    """What tells of these batches, and of an event of a switch."""
+    entries = [FactsEntry((FactsRow(batch_id=i),), "a#facts", i) for i in ids]
+    event = FactsEntry((FactsRow(event="e"),), "a#instance.7", 1)
+    quiet = FactsEntry((FactsRow(rows=0),))
+    measures = {i: Measure(NOON, 1, 1, 1, None) for i in ids}
+    return TableOutcome("a", work, rows=max(ids), facts=(*entries, event, quiet), measures=measures)
+
+
+def test_each_transaction_is_recorded_once() -> None:
+    """Told twice, a batch would stand twice in one commit of the facts."""
+    healed = replace(batches(1, 2, 3), measures={})
+    (found,) = _to_record([batches(1), batches(2)], [healed])
+    (only,) = _to_record([], [healed])
+    assert {entry.app_id for entry in found.facts} == {"a#facts", "a#instance.7", None}
+    assert sorted(e.version for e in found.facts if e.app_id == "a#facts") == [1, 2, 3]
+    assert len(found.facts) == len(only.facts)
+    assert found.rows == 3
+    assert set(found.measures) == {1, 2}, "who read it measured it, and not who found it again"
 
 
 def test_a_failure_and_a_table_at_work_leave_what_was_told() -> None:
-    early = TableOutcome("a", Work.CHANGES, rows=1)
+    early = batches(1)
     failed = TableOutcome("a", Work.FAILED, error=SourceQueryError("it broke"))
-    assert _to_record({"a": early}, [failed]) == [early, failed]
-    assert _to_record({"a": early}, []) == [early]
+    assert _to_record([early], [failed]) == [early, failed]
+    assert _to_record([early], []) == [early]

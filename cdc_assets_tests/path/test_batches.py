@@ -12,8 +12,10 @@ import pytest
 
 from cdc_assets.errors import SourceQueryError
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest import advance as advance_module
 from cdc_assets.ingest import batch as batch_module
 from cdc_assets.ingest import recording
+from cdc_assets.ingest.outcome import TableOutcome
 from cdc_assets.ingest.parts import Part, Piece, counted_parts, split
 from cdc_assets.ingest.poll import poll_database
 from cdc_assets.ingest.sync import sync
@@ -322,6 +324,32 @@ def test_a_long_loop_records_what_is_done(ours: Project, monkeypatch: pytest.Mon
     monkeypatch.setattr(batch_module, "batch_end", wait_for_the_first)
     assert run_sync(ours).outcomes["dbo_ours"].rows == 2
     assert [(row.batch_id, row.rows) for row in recorded_batches(ours)] == [(1, 1), (2, 1)]
+
+
+@ARROW
+def test_a_long_loop_tells_of_each_batch_once(
+    ours: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of thousands: what is told and recorded grows with the batches, and not with their square."""
+    commits_of(ours.source, ["ours"] * 8)
+    read, told = advance_module.read_changes, []
+
+    def count(*arguments: Any) -> TableOutcome:
+        *others, tell = arguments
+
+        def tell_and_count(outcome: TableOutcome) -> None:
+            told.extend(entry.version for entry in outcome.facts)
+            assert outcome.rows == 1
+            tell(outcome)
+
+        return read(*others, tell_and_count)
+
+    monkeypatch.setattr(advance_module, "read_changes", count)
+    assert run_sync(ours).outcomes["dbo_ours"].rows == 8
+    assert told == [1, 2, 3, 4, 5, 6, 7]
+    assert [(row.batch_id, row.read_seconds is None) for row in recorded_batches(ours)] == [
+        (i, False) for i in range(1, 9)
+    ]
 
 
 @ARROW
