@@ -76,10 +76,12 @@ def plan_chunks(
         chunks: tuple[Chunk, ...] = (Chunk(0, None, None, table_rows(connection, instance)),)
     elif is_integer(keys) and extent.largest != (None,):
         whole = seeks.whole(extent.largest, table_rows(connection, instance))
-        chunks = integer_chunks(whole, rows_max, seeks.slices(whole))
+        chunks = integer_chunks(whole, rows_max, seeks.slices(whole), where=instance.name)
     else:
         is_unique = extent.keys == instance.index_columns
-        chunks = keyset_chunks(extent.largest, seeks, rows_max, is_unique=is_unique)
+        chunks = keyset_chunks(
+            extent.largest, seeks, rows_max, is_unique=is_unique, where=instance.name
+        )
     return ChunkPlan(uuid.uuid4().hex, snapshot, extent.keys, chunks, extent.largest)
 
 

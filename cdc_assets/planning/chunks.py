@@ -89,7 +89,9 @@ SlicesOf = Callable[[Slice, int], Sequence[Slice]]
 """Asks the server: a slice's rows, counted per so many neighbouring values, in key order."""
 
 
-def integer_chunks(whole: Slice, rows_max: int, slices_of: SlicesOf) -> tuple[Chunk, ...]:
+def integer_chunks(
+    whole: Slice, rows_max: int, slices_of: SlicesOf, *, where: str
+) -> tuple[Chunk, ...]:
     """Chunks of an integer key, of at most `rows_max` rows where no value alone has more.
 
     `whole` goes from the smallest key to the largest at the open, and has about as many rows; the
@@ -99,7 +101,7 @@ def integer_chunks(whole: Slice, rows_max: int, slices_of: SlicesOf) -> tuple[Ch
     is_bounded = whole.high is not None and whole.high < BIGINT_MAX
     end = (str((whole.high or 0) + 1),) if is_bounded else None
     slices = _light_slices(whole, rows_max, slices_of)
-    return _numbered(_packed(slices, end, rows_max))
+    return _numbered(_packed(slices, end, rows_max), where)
 
 
 def grid_width(whole: Slice, rows_max: int) -> int:
@@ -155,7 +157,7 @@ class KeySeeks(Protocol):
 
 
 def keyset_chunks(
-    largest: Key, seeks: KeySeeks, rows_max: int, *, is_unique: bool
+    largest: Key, seeks: KeySeeks, rows_max: int, *, is_unique: bool, where: str
 ) -> tuple[Chunk, ...]:
     """Chunks of any key, of `rows_max` rows each but the last; found by seeks.
 
@@ -163,7 +165,7 @@ def keyset_chunks(
     many, and one value's rows alone may be more. `largest` is the largest key at the open, and
     rows above it, which may come while this seeks, are in no chunk.
     """
-    return _numbered(_sought(largest, seeks, rows_max, is_unique=is_unique))
+    return _numbered(_sought(largest, seeks, rows_max, is_unique=is_unique), where)
 
 
 def _sought(
@@ -204,7 +206,7 @@ def _next(
     return bound, counted
 
 
-def _numbered(parts: Iterable[tuple[Key | None, int]]) -> tuple[Chunk, ...]:
+def _numbered(parts: Iterable[tuple[Key | None, int]], where: str) -> tuple[Chunk, ...]:
     """Chunks by where each ends and what it has; raises `SettingsError` for too many."""
     chunks: list[Chunk] = []
     lower: Key | None = None
@@ -212,6 +214,7 @@ def _numbered(parts: Iterable[tuple[Key | None, int]]) -> tuple[Chunk, ...]:
         if len(chunks) == CHUNKS_MAX:
             raise SettingsError(
                 f"its snapshot would have more than {CHUNKS_MAX:,} chunks",
+                where=where,
                 hint="Raise `chunk_rows` in tables.yaml.",
             )
         chunks.append(Chunk(len(chunks), lower, upper, rows))

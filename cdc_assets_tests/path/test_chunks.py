@@ -1,4 +1,7 @@
-"""Chunks of a table as the server holds it: every row once, of about one size, none from above."""
+"""P4: chunks tile the keys that a table has at the server, the first open below.
+
+Every row is in one of them, they are of about one size, and what came above is in none.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,11 @@ from cdc_assets.engines.database import Database
 from cdc_assets.errors import SchemaChangedError, SettingsError
 from cdc_assets.ingest.chunking import chunk_query, extent_of, last_bound, plan_chunks
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.chunks import ChunkPlan, ChunkSizes, Extent
+from cdc_assets.planning.chunks import ChunkPlan, ChunkSizes, Extent, Slice
 from cdc_assets.planning.columns import ColumnWish
 from cdc_assets.planning.polls import CaptureInstance
 from cdc_assets.sqlserver.catalog import Captured, capture_instances, captured_columns
+from cdc_assets.sqlserver.chunk_queries import count_slices
 from cdc_assets.sqlserver.connection import Connection
 from cdc_assets_tests.path.test_key_ranges import KEYED, Keyed, one, quoted
 from cdc_assets_tests.source import Project, bracketed
@@ -125,10 +129,10 @@ def test_a_unique_index_of_any_type(project: Project) -> None:
         },
     )
     for kind, table, rows in zip(KINDS, tables, keys, strict=True):
-        plan = table.plan(3)
+        plan = table.plan(5)
         read = table.read(plan)
         check(plan, read, range(len(rows)))
-        assert all(len(part) in (2, 3) for part in read[:-1]), kind
+        assert all(len(part) in (3, 4, 5) for part in read[:-1]), kind
         assert len(read) > 1, kind
         assert table.now(plan) == plan, "nothing came above"
 
@@ -143,6 +147,11 @@ def test_dense_clusters_sparse_regions_and_sentinels(project: Project) -> None:
     ]
     values = [str(key) for key in dict.fromkeys(keys)]
     (table,) = create(project, {"ids": ("id bigint NOT NULL", "id", values)})
+    with table.database.connections.lend() as connection:
+        low = Slice(-(10**13) - 5, 3, 0)
+        query = count_slices(("dbo", "ids"), "id", low, 10**13, is_first=False)
+        found = [tuple(row.values()) for row in connection.rows(*query)]
+    assert found == [(-(10**13), -1, 2), (0, 0, 1)], "division goes down, below zero too"
     plan = table.plan(200)
     read = table.read(plan)
     check(plan, read, range(len(values)))
@@ -248,8 +257,17 @@ def test_names_of_any_kind(project: Project) -> None:
 
 
 @ARROW
-def test_a_column_that_is_gone_since_the_plan(project: Project) -> None:
-    (table,) = create(project, {"t": ("a int NOT NULL, b int NOT NULL", "a, b", ["1, 1", "2, 2"])})
+def test_a_key_that_cannot_be_cut_and_one_that_is_gone(project: Project) -> None:
+    wide = [f"c{n}" for n in range(26)]
+    table, other = create(
+        project,
+        {
+            "t": ("a int NOT NULL, b int NOT NULL", "a, b", ["1, 1", "2, 2"]),
+            "wide": (" int NOT NULL, ".join(wide) + " int NOT NULL", ", ".join(wide), []),
+        },
+    )
+    assert other.plan(1).keys == (), "its ranges would have too many parameters"
+    assert other.read(other.plan(1)) == [[]]
     plan = table.plan(1)
     kept = tuple(c for c in table.columns.columns if c.name != "b")
     table.columns = Captured(kept)

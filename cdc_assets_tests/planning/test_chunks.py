@@ -49,7 +49,7 @@ def grid(values: Sequence[int], nulls: int = 0) -> Callable[[Slice, int], list[S
 def cut(values: Sequence[int], rows_max: int, *, nulls: int = 0, estimate: int | None = None):
     values = sorted(values)
     whole = Slice(values[0], values[-1], len(values) + nulls if estimate is None else estimate)
-    return integer_chunks(whole, rows_max, grid(values, nulls))
+    return integer_chunks(whole, rows_max, grid(values, nulls), where="t")
 
 
 def check_tiling(chunks: Sequence[Chunk]) -> None:
@@ -135,12 +135,16 @@ def test_a_count_gives_back_no_more_than_its_limit() -> None:
 
 
 def test_what_is_gone_by_now_is_an_empty_chunk() -> None:
-    assert integer_chunks(Slice(None, 41, 9), 5, grid([])) == (Chunk(0, None, ("42",), 0),)
-    assert integer_chunks(Slice(50, 41, 9), 5, grid([50, 51])) == (Chunk(0, None, ("42",), 0),)
+    assert integer_chunks(Slice(None, 41, 9), 5, grid([]), where="t") == (
+        Chunk(0, None, ("42",), 0),
+    )
+    assert integer_chunks(Slice(50, 41, 9), 5, grid([50, 51]), where="t") == (
+        Chunk(0, None, ("42",), 0),
+    )
 
 
 def test_too_many_chunks_are_refused() -> None:
-    with pytest.raises(SettingsError, match=r"more than 100,000 chunks.*Raise `chunk_rows`"):
+    with pytest.raises(SettingsError, match=r"t: .* more than 100,000 chunks.*Raise `chunk_rows`"):
         cut(range(CHUNKS_MAX + 1), 1)
 
 
@@ -195,7 +199,7 @@ def check_keyset(chunks: Sequence[Chunk], keys: Sequence[Key], server: Keys) -> 
 def test_a_unique_key_is_cut_by_seeks(keys: list[Key], rows_max: int) -> None:
     server = Keys(list(keys), rows_max)
     largest = max(keys, key=Keys.order, default=(None, None))
-    chunks = keyset_chunks(largest, server, rows_max, is_unique=True)
+    chunks = keyset_chunks(largest, server, rows_max, is_unique=True, where="t")
     found = check_keyset(chunks, keys, server)
     assert [chunk.rows for chunk in chunks] == [len(rows) for rows in found]
     assert all(len(rows) == rows_max for rows in found[:-1])
@@ -208,7 +212,7 @@ def test_values_that_many_rows_have_are_never_split(keys: list[Key], rows_max: i
     """A bound that the server holds for the one before it, like 'n' and 'N', is moved on."""
     server = Keys(list(keys), rows_max)
     chunks = keyset_chunks(
-        max(keys, key=Keys.order, default=(None,)), server, rows_max, is_unique=False
+        max(keys, key=Keys.order, default=(None,)), server, rows_max, is_unique=False, where="t"
     )
     found = check_keyset(chunks, keys, server)
     for chunk, rows in zip(chunks, found, strict=True):
@@ -226,7 +230,7 @@ def test_a_table_that_grows_at_the_top_while_it_is_planned(
     names = [(f"{number:03d}",) for number in range(rows + later)]
     server = Keys(list(names[:rows]), rows_max, later=list(names[rows:]))
     largest: Key = names[rows - 1] if rows else (None,)
-    chunks = keyset_chunks(largest, server, rows_max, is_unique=True)
+    chunks = keyset_chunks(largest, server, rows_max, is_unique=True, where="t")
     assert len(chunks) == max(1, -(-rows // rows_max))
     assert sum(chunk.rows for chunk in chunks) == rows
     assert chunks[-1].upper == (names[rows] if later else None)
