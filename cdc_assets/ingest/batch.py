@@ -20,10 +20,11 @@ from cdc_assets.lake.tables import beyond_arrow, check_names, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.instances import Reader
 from cdc_assets.planning.offsets import Offset
-from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, ReadRange
+from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, EngineChoice, ReadRange
 from cdc_assets.planning.polls import Poll
 from cdc_assets.planning.positions import readable_end
 from cdc_assets.planning.records import ChangeCommit, ChangeCounts
+from cdc_assets.planning.schemas import DdlChange
 from cdc_assets.sqlserver import change_queries as queries
 from cdc_assets.sqlserver.connection import Connection
 from cdc_assets.sqlserver.queries import largest_values
@@ -43,6 +44,19 @@ class Head:
     recorded: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What is to be read and committed; `floors` are the pieces' (see `_times`)."""
+
+    end: Offset
+    counts: ChangeCounts
+    told: tuple[DdlChange, ...]
+    columns: FittedColumns
+    choice: EngineChoice
+    pieces: Sequence[Piece]
+    floors: Sequence[datetime]
+
+
 def append_batch(
     database: Database,
     known: Known,
@@ -55,48 +69,67 @@ def append_batch(
     The schema is looked at before any row is read: `SchemaChangedError`.
     """
     bronze, position, table = head.bronze, head.position, known.name
-    nothing = (None, AppendResult(committed=False))
-    if position.lsn >= readable_end(poll, position).lsn:
-        return nothing
-    with database.connections.lend() as connection:
-        end = batch_end(connection, database, table, poll, chain, position)
-        between = (position.lsn.next(), end.lsn)
-        parts = counted_parts(connection, database, table, poll, chain, between)
-        counts = _counted([row for part in parts for row in part.counted], poll, position)
-        if counts is None:
-            return nothing
-        since = known.snapshots.position([head.written]) or position
-        told = ddl_changes(connection, chain, poll, since.lsn.next(), end.lsn)
-        check_policy(database, table, told)
-        read = [part.instance for part in parts if part.rows]
-        columns = fitted_columns(database, table, connection, bronze, read)
-        check_names(bronze, columns.declared, where=str(table))
-        beyond = beyond_arrow(bronze, columns.declared)
-        choice = database.choose(table.key, beyond, counts.rows)
-        pieces = [p for part in parts if part.rows for p in split(connection, database, part)]
-        end, floors = _times(connection, poll, position, end, pieces)
-        if end.commit_ts > counts.max_commit_ts:
-            counts = _with_latest(connection, poll, counts, pieces[-1], floors[-1])
+    batch = None
+    if position.lsn < readable_end(poll, position).lsn:
+        with database.connections.lend() as connection:
+            batch = _planned(connection, database, known, poll, chain, head)
+    if batch is None:
+        return None, AppendResult(committed=False)
     # After a reset, bronze may be a new table: ids go on after those that the facts know.
     batch_id = max(bronze.transaction_version(table.changes_app) or 0, head.recorded) + 1
     commit = ChangeCommit(
-        table.changes_app, batch_id, table.bronze, position, end, counts, str(choice), told
+        app_id=table.changes_app,
+        batch_id=batch_id,
+        target=table.bronze,
+        start=position,
+        end=batch.end,
+        counts=batch.counts,
+        engine=str(batch.choice),
+        events=batch.told,
     )
-    ranges = tuple(
-        _range(piece, floor, batch_id, columns, poll)
-        for piece, floor in zip(pieces, floors, strict=True)
-    )
-    tag = CommitTag(commit.app_id, batch_id, commit.to_json())
     plan = AppendPlan(
         str(table),
         table.bronze_uri,
-        columns.declared,
-        ranges,
-        tag,
+        batch.columns.declared,
+        tuple(
+            _range(piece, floor, batch_id, batch.columns, poll)
+            for piece, floor in zip(batch.pieces, batch.floors, strict=True)
+        ),
+        CommitTag(commit.app_id, batch_id, commit.to_json()),
         max_value_bytes=database.settings.max_value_bytes,
         table_id=table_id(bronze),
     )
-    return commit, database.engine(choice).append(plan)
+    return commit, database.engine(batch.choice).append(plan)
+
+
+def _planned(
+    connection: Connection,
+    database: Database,
+    known: Known,
+    poll: Poll,
+    chain: Sequence[Reader],
+    head: Head,
+) -> _Batch | None:
+    """The next batch as server and settings have it; None where there is no row for it."""
+    bronze, position, table = head.bronze, head.position, known.name
+    end = batch_end(connection, database, table, poll, chain, position)
+    between = (position.lsn.next(), end.lsn)
+    parts = counted_parts(connection, database, table, poll, chain, between)
+    counts = _counted([row for part in parts for row in part.counted], poll, position)
+    if counts is None:
+        return None
+    since = known.snapshots.position([head.written]) or position
+    told = ddl_changes(connection, chain, poll, since.lsn.next(), end.lsn)
+    check_policy(database, table, told)
+    parts = [part for part in parts if part.rows]
+    columns = fitted_columns(database, table, connection, bronze, [p.instance for p in parts])
+    check_names(bronze, columns.declared, where=str(table))
+    choice = database.choose(table.key, beyond_arrow(bronze, columns.declared), counts.rows)
+    pieces = [piece for part in parts for piece in split(connection, database, part)]
+    end, floors = _times(connection, poll, position, end, pieces)
+    if end.commit_ts > counts.max_commit_ts:
+        counts = _with_latest(connection, poll, counts, pieces[-1], floors[-1])
+    return _Batch(end, counts, told, columns, choice, pieces, floors)
 
 
 def _range(
