@@ -118,9 +118,19 @@ class SourceBusyError(CdcError):
 
 
 class LoginRefusedError(CdcError):
-    """The server refused the login or the database."""
+    """The server refused the login."""
 
     code = "login_refused"
+
+
+class DatabaseRefusedError(CdcError):
+    """The server knows the login, and opens no such database for it.
+
+    Its name is wrong, the login has no user in it, or it is not up again after a restart: a
+    server says the same of all. So the call is made once more, and no further run is tried.
+    """
+
+    code = "database_refused"
 
 
 class PermissionMissingError(CdcError):

@@ -39,7 +39,8 @@ from cdc_assets.lake.tables import (
 from cdc_assets.planning.merging import key_bounds, quoted
 from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult
 from cdc_assets.planning.ranges import shared_constants
-from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, Connections, ValueTooLargeError
+from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, Connections
+from cdc_assets.sqlserver.odbc_errors import ValueTooLargeError
 from cdc_assets.sqlserver.read import arrow_schema, read_range, with_large_values
 from cdc_assets.sqlserver.types import arrow_type
 

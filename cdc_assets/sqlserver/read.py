@@ -21,9 +21,9 @@ from cdc_assets.sqlserver.connection import (
     Connection,
     Connections,
     SourceConnection,
-    ValueTooLargeError,
     connect,
 )
+from cdc_assets.sqlserver.odbc_errors import ValueTooLargeError
 from cdc_assets.sqlserver.types import arrow_type, cast_column
 
 COMMIT_TS, START_LSN = "_commit_ts", "_start_lsn"

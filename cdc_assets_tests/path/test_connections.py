@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tenacity import RetryCallState
 
 from cdc_assets.errors import (
+    DatabaseRefusedError,
     DataLossError,
     SourceBusyError,
     SourceQueryError,
@@ -245,6 +247,34 @@ def test_a_server_that_restarts(
     assert load(project)[0].work is Work.CHANGES
     project.assert_identical(TABLE, COLUMNS)
     project.assert_each_change_once(TABLE)
+
+
+@ARROW
+@pytest.mark.parametrize("comes", [True, False], ids=["recovered", "gone"])
+def test_a_database_that_is_not_there_yet(
+    loaded: Project, monkeypatch: pytest.MonkeyPatch, comes: bool
+) -> None:
+    """B023: of a database that still recovers a login is told what it is of a wrong name.
+
+    So it is tried once more, and then ends.
+    """
+    source, login, waits = loaded.source, loaded.source.server.reader_login, []
+
+    def wait(state: RetryCallState) -> float:
+        waits.append(state.attempt_number)
+        if comes:
+            grants = (f"GRANT SELECT ON {name} TO [{login}]" for name in ("dbo.items", CHANGES))
+            source.execute(f"CREATE USER [{login}] FOR LOGIN [{login}]", *grants)
+        return 0.0
+
+    monkeypatch.setattr(connection_module, "retry_wait_seconds", wait)
+    source.execute(f"DROP USER [{login}]")
+    if comes:
+        assert run_sync(loaded).outcomes[TABLE].rows == 13
+    else:
+        with pytest.raises(DatabaseRefusedError, match="Check the database's name"):
+            sync(loaded.database())
+    assert waits == [1]
 
 
 @ARROW

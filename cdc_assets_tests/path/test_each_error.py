@@ -42,6 +42,7 @@ PROVOKED_BY = {
     "child_failed": f"{HERE}::test_a_second_sandbox_on_one_state",
     "commit_conflict": f"{HERE}::test_two_resets_at_once",
     "data_loss": "path/test_losses.py::test_by_default_nothing_is_written",
+    "database_refused": "path/test_connections.py::test_a_database_that_is_not_there_yet",
     "demo_failed": f"{HERE}::test_a_run_of_the_demo_that_fails",
     "extra_missing": "engines/spark/test_installed.py::test_the_extra_is_named_where_it_is_missing",
     "history_changed": "path/test_resets.py::test_a_position_that_the_source_does_not_know",

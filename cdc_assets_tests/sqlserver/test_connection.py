@@ -8,6 +8,7 @@ import pytest
 from cdc_assets.errors import (
     CaptureNotEnabledError,
     CdcError,
+    DatabaseRefusedError,
     DriverMissingError,
     IsolationRefusedError,
     LoginRefusedError,
@@ -18,7 +19,8 @@ from cdc_assets.errors import (
     SourceUnavailableError,
 )
 from cdc_assets.sqlserver import connection, driver
-from cdc_assets.sqlserver.connection import SourceConnection, connect, translate, with_retries
+from cdc_assets.sqlserver.connection import SourceConnection, connect, with_retries
+from cdc_assets.sqlserver.odbc_errors import translate
 
 BUSY = SourceBusyError
 SOURCE = SourceConnection(name="sales", text="Server=x;UID=reader;PWD=canary-41c")
@@ -66,13 +68,21 @@ def translated(state: str, native: int, text: str) -> Any:
         ),
         ("42000", 916, "Not able to access the database", PermissionMissingError, False),
         ("42000", 300, "VIEW SERVER STATE denied", PermissionMissingError, False),
-        ("08001", 4060, "Cannot open database", LoginRefusedError, False),
+        ("08001", 4060, "Cannot open database", DatabaseRefusedError, False),
+        ("28000", 4064, "Cannot open user default database", DatabaseRefusedError, False),
+        ("42000", 904, "Database 9 cannot be autostarted during server startup", BUSY, True),
+        ("HY000", 913, "Could not find database ID 9. It may not be activated yet", BUSY, True),
+        ("42000", 921, "Database 'x' has not been recovered yet", BUSY, True),
+        ("42000", 922, "Database 'x' is being recovered", BUSY, True),
+        ("42000", 952, "Database 'x' is in transition. Try the statement later", BUSY, True),
+        ("42000", 942, "Database 'x' cannot be opened: it is offline", SourceQueryError, False),
+        ("42000", 927, "Database 'x' is in the middle of a restore", SourceQueryError, False),
         ("22003", 8115, "Arithmetic overflow", SourceQueryError, False),
         ("40001", 1205, "Transaction was deadlocked", SourceBusyError, True),
         ("42000", 1222, "Lock request time out period exceeded.", SourceBusyError, True),
         ("42000", 3960, "Snapshot isolation transaction aborted", SourceBusyError, True),
         ("28000", 18456, "Login failed for user 'reader'.", LoginRefusedError, False),
-        ("42000", 4060, "Cannot open database", LoginRefusedError, False),
+        ("42000", 4060, "Cannot open database", DatabaseRefusedError, False),
         ("42S02", 208, "Invalid object name 'x'.", SourceQueryError, False),
         ("IM002", 0, "Data source name not found", DriverMissingError, False),
         ("01000", 0, "Can't open lib 'x' : file not found", DriverMissingError, False),
@@ -127,6 +137,9 @@ def test_transient_errors_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(LoginRefusedError):
         with_retries(lambda: fails(LoginRefusedError))
     assert len(calls) == connection.ATTEMPTS_MAX + 1
+    with pytest.raises(DatabaseRefusedError):
+        with_retries(lambda: fails(DatabaseRefusedError))
+    assert calls[-3:] == [LoginRefusedError, DatabaseRefusedError, DatabaseRefusedError]
 
 
 def test_the_connection_string_is_never_printed() -> None:

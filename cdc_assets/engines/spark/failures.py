@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cdc_assets.errors import CdcError, expected
-from cdc_assets.sqlserver.connection import ValueTooLargeError
+from cdc_assets.sqlserver.odbc_errors import ValueTooLargeError
 
 _TOO_LARGE = "value_too_large"
 _MARK = re.compile(r"<cdc-error:([A-Za-z0-9+/=]+)>")

@@ -24,7 +24,7 @@ from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lake.files import DataFile, Place, write_files
 from cdc_assets.planning.plans import ReadRange
 from cdc_assets.planning.ranges import shared_constants
-from cdc_assets.sqlserver.connection import ValueTooLargeError
+from cdc_assets.sqlserver.odbc_errors import ValueTooLargeError
 from cdc_assets.sqlserver.read import arrow_schema
 
 FILES_FORMAT = "mssql_cdc_planned_files"

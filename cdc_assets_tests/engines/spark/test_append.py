@@ -17,7 +17,8 @@ from cdc_assets.lake.files import takes_files
 from cdc_assets.lake.opening import ensure_table
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.plans import AppendPlan, CommitTag, Guard, ReadRange
-from cdc_assets.sqlserver.connection import SourceConnection, ValueTooLargeError
+from cdc_assets.sqlserver.connection import SourceConnection
+from cdc_assets.sqlserver.odbc_errors import ValueTooLargeError
 from cdc_assets_tests.engines.spark.helpers import (
     BRONZE,
     CAPTURED,

@@ -4,7 +4,7 @@ import pytest
 
 from cdc_assets import errors
 from cdc_assets.engines.spark.failures import TaskError, is_conflict, typed_error, typed_in_text
-from cdc_assets.sqlserver.connection import ValueTooLargeError
+from cdc_assets.sqlserver.odbc_errors import ValueTooLargeError
 
 
 def kinds(kind: type[errors.CdcError]) -> list[type[errors.CdcError]]:
