@@ -71,17 +71,15 @@ def plan_chunks(
     Raises `SettingsError` for too many chunks, and `SchemaChangedError` as `chunk_query` does.
     """
     keys = _planned_keys(instance, columns, extent.keys)
-    seeks = _Seeks(connection, (instance.schema, instance.table), keys, rows_max)
+    seeks = _Seeks(connection, (instance.schema, instance.table), keys, extent.largest, rows_max)
     if not keys:
         chunks: tuple[Chunk, ...] = (Chunk(0, None, None, table_rows(connection, instance)),)
     elif is_integer(keys) and extent.largest != (None,):
-        whole = seeks.whole(extent.largest, table_rows(connection, instance))
+        whole = seeks.whole(table_rows(connection, instance))
         chunks = integer_chunks(whole, rows_max, seeks.slices(whole), where=instance.name)
     else:
         is_unique = extent.keys == instance.index_columns
-        chunks = keyset_chunks(
-            extent.largest, seeks, rows_max, is_unique=is_unique, where=instance.name
-        )
+        chunks = keyset_chunks(seeks, rows_max, is_unique=is_unique, where=instance.name)
     return ChunkPlan(uuid.uuid4().hex, snapshot, extent.keys, chunks, extent.largest)
 
 
@@ -122,9 +120,7 @@ def last_bound(
     if last.upper is not None or not plan.keys:
         return plan
     keys = _planned_keys(instance, columns, plan.keys)
-    end = _Seeks(connection, (instance.schema, instance.table), keys).above(plan.largest, None)
-    if end == last.lower:  # The row that it was cut at is gone, and another one like it came.
-        return plan
+    end = _Seeks(connection, (instance.schema, instance.table), keys, plan.largest).end()
     return replace(plan, chunks=(*before, replace(last, upper=end)))
 
 
@@ -152,23 +148,33 @@ class _Seeks:
     connection: Connection
     table: tuple[str, str]
     keys: Sequence[KeyColumn]
+    largest: Key
     rows: int = 0
 
-    def bound(self, lower: Key | None, upper: Key | None) -> Key | None:
-        return self._first(keysets.next_bound(self.table, self.keys, (lower, upper), self.rows))
+    def bound(self, lower: Key | None) -> Key | None:
+        return self._first(
+            keysets.next_bound(self.table, self.keys, lower, self.rows, largest=self.largest)
+        )
 
-    def above(self, key: Key, upper: Key | None) -> Key | None:
+    def next(self, key: Key) -> Key | None:
+        return self._first(
+            keysets.next_bound(
+                self.table, self.keys, key, 0, start=Compared.ABOVE, largest=self.largest
+            )
+        )
+
+    def end(self) -> Key | None:
         start = Compared.ABOVE
-        return self._first(keysets.next_bound(self.table, self.keys, (key, upper), 0, start=start))
+        return self._first(keysets.next_bound(self.table, self.keys, self.largest, 0, start=start))
 
     def count(self, lower: Key | None, upper: Key | None) -> int:
         query = keysets.count_range(self.table, self.keys, lower, upper)
         return int(self.connection.rows(*query)[0]["row_count"])
 
-    def whole(self, largest: Key, rows: int) -> Slice:
+    def whole(self, rows: int) -> Slice:
         """An integer key up to its largest at the open, of about so many rows."""
         extent = self.connection.rows(queries.key_extent(*self.table, self.keys[0].name))[0]
-        return Slice(extent["low"], int(largest[0] or 0), rows)
+        return Slice(extent["low"], int(self.largest[0] or 0), rows)
 
     def slices(self, whole: Slice) -> Callable[[Slice, int], list[Slice]]:
         """Counts rows on a grid; those of `whole` from below it on, NULL among them."""

@@ -103,7 +103,7 @@ def _bounds(
     found: list[Key] = []
     for rows in range_sizes(table_rows(connection, instance), count)[:-1]:
         lower = found[-1] if found else None
-        row = connection.rows(*keysets.next_bound(table, keys, (lower, None), rows))
+        row = connection.rows(*keysets.next_bound(table, keys, lower, rows))
         if not row:
             break
         bound = bound_of(row[0])

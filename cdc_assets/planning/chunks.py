@@ -143,12 +143,16 @@ def _packed(
 class KeySeeks(Protocol):
     """What a server is asked of a key's rows; all of it by its own order."""
 
-    def bound(self, lower: Key | None, upper: Key | None) -> Key | None:
-        """The key after a chunk's rows from `lower` on; None where less is left below `upper`."""
+    def bound(self, lower: Key | None) -> Key | None:
+        """The key after a chunk's rows from `lower` on; None where that is above the largest."""
         ...
 
-    def above(self, key: Key, upper: Key | None) -> Key | None:
-        """The first key above a key and below `upper`."""
+    def next(self, key: Key) -> Key | None:
+        """The first key above another; None where that is above the largest."""
+        ...
+
+    def end(self) -> Key | None:
+        """The first key above the largest, if there is one now."""
         ...
 
     def count(self, lower: Key | None, upper: Key | None) -> int:
@@ -157,53 +161,37 @@ class KeySeeks(Protocol):
 
 
 def keyset_chunks(
-    largest: Key, seeks: KeySeeks, rows_max: int, *, is_unique: bool, where: str
+    seeks: KeySeeks, rows_max: int, *, is_unique: bool, where: str
 ) -> tuple[Chunk, ...]:
     """Chunks of any key, of `rows_max` rows each but the last; found by seeks.
 
     A key that is not unique is never split: then a chunk ends before a value that would be too
-    many, and one value's rows alone may be more. `largest` is the largest key at the open, and
-    rows above it, which may come while this seeks, are in no chunk.
+    many, and one value's rows alone may be more. Rows above the largest key at the open, which
+    may come while this seeks, are in no chunk.
     """
-    return _numbered(_sought(largest, seeks, rows_max, is_unique=is_unique), where)
+    return _numbered(_sought(seeks, rows_max if is_unique else None), where)
 
 
-def _sought(
-    largest: Key, seeks: KeySeeks, rows_max: int, *, is_unique: bool
-) -> Iterator[tuple[Key | None, int]]:
-    end = seeks.above(largest, None)
+def _sought(seeks: KeySeeks, rows: int | None) -> Iterator[tuple[Key | None, int]]:
+    """Where each chunk ends, and its rows; `rows` of a unique key, which need no count."""
     lower: Key | None = None
-    while True:
-        found = _next(lower, end, seeks, rows_max if is_unique else None)
-        if end is None:
-            # What was found may be of a row that came meanwhile, above the largest.
-            end = seeks.above(largest, None)
-            if end is not None:
-                continue
-        if found is None:
-            break
+    while (found := _next(lower, seeks, rows)) is not None:
         yield found
-        lower = found[0]
+        lower, _ = found
+    end = seeks.end()
     yield end, seeks.count(lower, end)
 
 
-def _next(
-    lower: Key | None, end: Key | None, seeks: KeySeeks, rows: int | None
-) -> tuple[Key, int] | None:
-    """The next bound and the rows before it; `rows` of a unique key, which need no count."""
-    bound = seeks.bound(lower, end)
+def _next(lower: Key | None, seeks: KeySeeks, rows: int | None) -> tuple[Key, int] | None:
+    bound = seeks.bound(lower)
     if bound is None:
         return None
-    if bound != lower and rows is not None:
-        return bound, rows
-    counted = 0 if bound == lower else seeks.count(lower, bound)
-    if not counted:
-        # As the server compares, it is the value that the chunk begins with.
-        bound = seeks.above(bound, end)
-        if bound is None:
-            return None
-        counted = seeks.count(lower, bound)
-    return bound, counted
+    counted = 0 if bound == lower else rows or seeks.count(lower, bound)
+    if counted:
+        return bound, counted
+    # As the server compares, it is the value that the chunk begins with.
+    bound = seeks.next(bound)
+    return None if bound is None else (bound, seeks.count(lower, bound))
 
 
 def _numbered(parts: Iterable[tuple[Key | None, int]], where: str) -> tuple[Chunk, ...]:

@@ -22,6 +22,7 @@ class Compared(StrEnum):
     BELOW = "<"
     ABOVE = ">"
     FROM = ">="
+    UNTIL = "<="
 
 
 @dataclass(frozen=True, slots=True)

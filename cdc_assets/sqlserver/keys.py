@@ -123,19 +123,20 @@ def read_range(
 def next_bound(
     table: tuple[str, str],
     keys: Sequence[KeyColumn],
-    between: tuple[Key | None, Key | None],
+    lower: Key | None,
     rows: int,
     *,
     start: Compared = Compared.FROM,
+    largest: Key | None = None,
 ) -> tuple[str, tuple[str, ...]]:
-    """The key after `rows` rows of a range: a TOP (rows + 1) for each piece, then their last.
+    """The key `rows` rows after `lower`: a TOP (rows + 1) for each piece, then their last.
 
     Its columns are numbered: a name may not come back from the driver as it is. It has no row
-    where the range has not so many. `start` is as in `pieces`.
+    where fewer rows are left, or where the key is above `largest`. `start` is as in `pieces`.
     """
     names = ", ".join(quoted(key.name) for key in keys)
     texts, parameters = [], []
-    for index, piece in enumerate(pieces(*between, start)):
+    for index, piece in enumerate(pieces(lower, None, start)):
         condition, values = _condition(keys, piece)
         where = f" WHERE {condition}" if condition else ""
         texts.append(
@@ -143,13 +144,15 @@ def next_bound(
             f" FROM {source_table(*table)}{where} ORDER BY {names}) AS [__$piece{index}]"
         )
         parameters.extend(values)
-    union = " UNION ALL ".join(texts)
-    order = ", ".join(f"[__$pieces].{quoted(key.name)}" for key in keys)
-    text = (
-        f"SELECT {_numbered(keys, '[__$pieces].')} FROM ({union}) AS [__$pieces]"
-        f" ORDER BY {order} OFFSET {int(rows)} ROWS FETCH NEXT 1 ROWS ONLY"
+    found = (
+        f"SELECT {names} FROM ({' UNION ALL '.join(texts)}) AS [__$pieces] ORDER BY {names}"
+        f" OFFSET {int(rows)} ROWS FETCH NEXT 1 ROWS ONLY"
     )
-    return text, tuple(parameters)
+    text = f"SELECT {_numbered(keys, '[__$found].')} FROM ({found}) AS [__$found]"
+    if largest is None:
+        return text, tuple(parameters)
+    condition, values = _whole(keys, largest, Compared.UNTIL)
+    return f"{text} WHERE {condition}", (*parameters, *values)
 
 
 def largest_key(table: tuple[str, str], keys: Sequence[KeyColumn]) -> str:
@@ -184,7 +187,7 @@ def _numbered(keys: Sequence[KeyColumn], of: str) -> str:
 def _condition(keys: Sequence[KeyColumn], piece: Piece) -> tuple[str, list[str]]:
     terms = [_term(keys, term) for term in piece.terms]
     if piece.before is not None:
-        terms.append(_before(keys, piece.before, 0))
+        terms.append(_whole(keys, piece.before, Compared.BELOW))
     if piece.beyond is not None:
         terms.append(_term(keys, piece.beyond))
     parameters = [value for _, values in terms for value in values]
@@ -200,19 +203,22 @@ def _term(keys: Sequence[KeyColumn], term: Term) -> tuple[str, list[str]]:
             Compared.ABOVE: f"{name} IS NOT NULL",
             Compared.FROM: "1 = 1",
             Compared.BELOW: "1 = 0",
+            Compared.UNTIL: f"{name} IS NULL",
         }[term.compared], []
     text = f"{name} {term.compared} {key.bound}"
-    if term.compared is Compared.BELOW:
+    if term.compared in (Compared.BELOW, Compared.UNTIL):
         # The server drops the test where the column is NOT NULL, as in every index CDC takes.
         text = f"({text} OR {name} IS NULL)"
     return text, [term.value]
 
 
-def _before(keys: Sequence[KeyColumn], end: Key, place: int) -> tuple[str, list[str]]:
-    """Whole keys below `end`: `a < u OR (a = u AND (b < v OR …))`."""
-    below, values = _term(keys, Term(place, Compared.BELOW, end[place]))
+def _whole(
+    keys: Sequence[KeyColumn], end: Key, compared: Compared, place: int = 0
+) -> tuple[str, list[str]]:
+    """Whole keys below `end`, or not above it: `a < u OR (a = u AND (b < v OR …))`."""
     if place == len(end) - 1:
-        return below, values
+        return _term(keys, Term(place, compared, end[place]))
+    below, values = _term(keys, Term(place, Compared.BELOW, end[place]))
     same, again = _term(keys, Term(place, Compared.EQUAL, end[place]))
-    rest, more = _before(keys, end, place + 1)
+    rest, more = _whole(keys, end, compared, place + 1)
     return f"({below} OR ({same} AND {rest}))", [*values, *again, *more]

@@ -153,6 +153,7 @@ class Keys:
     """A server's seeks over keys of letters, which compare without case; NULL first."""
 
     keys: list[Key]
+    largest: Key
     rows: int
     later: list[Key] = field(default_factory=list)
     """They come one by one, each before a seek for a bound."""
@@ -170,14 +171,23 @@ class Keys:
             and (upper is None or self.order(key) < self.order(upper))
         ]
 
-    def bound(self, lower: Key | None, upper: Key | None) -> Key | None:
+    def until_largest(self, key: Key | None) -> Key | None:
+        return None if key is None or self.order(key) > self.order(self.largest) else key
+
+    def bound(self, lower: Key | None) -> Key | None:
         if self.later:
             self.keys.append(self.later.pop(0))
-        return next(iter(self.between(lower, upper)[self.rows :]), None)
+        return self.until_largest(next(iter(self.between(lower, None)[self.rows :]), None))
 
-    def above(self, key: Key, upper: Key | None) -> Key | None:
-        found = (k for k in self.between(key, upper) if self.order(k) > self.order(key))
+    def above(self, key: Key) -> Key | None:
+        found = (k for k in self.between(key, None) if self.order(k) > self.order(key))
         return next(found, None)
+
+    def next(self, key: Key) -> Key | None:
+        return self.until_largest(self.above(key))
+
+    def end(self) -> Key | None:
+        return self.above(self.largest)
 
     def count(self, lower: Key | None, upper: Key | None) -> int:
         return len(self.between(lower, upper))
@@ -197,9 +207,8 @@ def check_keyset(chunks: Sequence[Chunk], keys: Sequence[Key], server: Keys) -> 
 
 @given(st.lists(st.tuples(letter, letter), unique_by=Keys.order), st.integers(1, 9))
 def test_a_unique_key_is_cut_by_seeks(keys: list[Key], rows_max: int) -> None:
-    server = Keys(list(keys), rows_max)
-    largest = max(keys, key=Keys.order, default=(None, None))
-    chunks = keyset_chunks(largest, server, rows_max, is_unique=True, where="t")
+    server = Keys(list(keys), max(keys, key=Keys.order, default=(None, None)), rows_max)
+    chunks = keyset_chunks(server, rows_max, is_unique=True, where="t")
     found = check_keyset(chunks, keys, server)
     assert [chunk.rows for chunk in chunks] == [len(rows) for rows in found]
     assert all(len(rows) == rows_max for rows in found[:-1])
@@ -210,10 +219,8 @@ def test_a_unique_key_is_cut_by_seeks(keys: list[Key], rows_max: int) -> None:
 @example([("n",)] * 3 + [("N",)] * 3 + [("z",)], 2)
 def test_values_that_many_rows_have_are_never_split(keys: list[Key], rows_max: int) -> None:
     """A bound that the server holds for the one before it, like 'n' and 'N', is moved on."""
-    server = Keys(list(keys), rows_max)
-    chunks = keyset_chunks(
-        max(keys, key=Keys.order, default=(None,)), server, rows_max, is_unique=False, where="t"
-    )
+    server = Keys(list(keys), max(keys, key=Keys.order, default=(None,)), rows_max)
+    chunks = keyset_chunks(server, rows_max, is_unique=False, where="t")
     found = check_keyset(chunks, keys, server)
     for chunk, rows in zip(chunks, found, strict=True):
         assert chunk.rows == len(rows)
@@ -228,9 +235,9 @@ def test_a_table_that_grows_at_the_top_while_it_is_planned(
 ) -> None:
     """B070: what came above the largest key at the open is in no chunk."""
     names = [(f"{number:03d}",) for number in range(rows + later)]
-    server = Keys(list(names[:rows]), rows_max, later=list(names[rows:]))
     largest: Key = names[rows - 1] if rows else (None,)
-    chunks = keyset_chunks(largest, server, rows_max, is_unique=True, where="t")
+    server = Keys(list(names[:rows]), largest, rows_max, later=list(names[rows:]))
+    chunks = keyset_chunks(server, rows_max, is_unique=True, where="t")
     assert len(chunks) == max(1, -(-rows // rows_max))
     assert sum(chunk.rows for chunk in chunks) == rows
     assert chunks[-1].upper == (names[rows] if later else None)
