@@ -21,7 +21,7 @@ from cdc_assets.ingest.ranges import (
     table_rows,
 )
 from cdc_assets.lsn import Lsn
-from cdc_assets.names import TableName
+from cdc_assets.names import TableName, folded
 from cdc_assets.planning.chunks import (
     Chunk,
     ChunkPlan,
@@ -202,8 +202,13 @@ def _wanted_keys(
     if chosen is None:
         keys = key_columns(columns, instance.index_columns)
         return keys if keys and _fits(keys) else ()
-    sources = [c.source_name for c in columns.columns if chosen in (c.source_name, c.name)]
-    keys = key_columns(columns, sources[:1]) if sources else ()
+    # As it is called at the source, else in the lake, else without regard to case.
+    named = (
+        [c.source_name for c in columns.columns if chosen == c.source_name]
+        or [c.source_name for c in columns.columns if chosen == c.name]
+        or [c.source_name for c in columns.columns if folded(chosen) == folded(c.source_name)]
+    )
+    keys = key_columns(columns, named) if len(named) == 1 else ()
     if not keys:
         raise SettingsError(
             f"it cannot be cut into chunks on the column {chosen}",

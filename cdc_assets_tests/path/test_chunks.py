@@ -186,6 +186,7 @@ def test_a_chosen_column_of_a_table_without_a_unique_index(project: Project) -> 
     whole = table.plan(2)
     check(whole, table.read(whole), range(len(rows)))
     assert (len(whole.chunks), whole.keys, table.now(whole)) == (1, (), whole)
+    assert table.extent("W").keys == ("w",)
     for column in ("x", "missing"):
         with pytest.raises(SettingsError, match=f"on the column {column}.*chunk_column"):
             table.extent(column)

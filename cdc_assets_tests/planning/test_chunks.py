@@ -122,6 +122,24 @@ def test_a_sentinel_joins_its_neighbours_and_a_cluster_is_split() -> None:
     assert chunks[-1].upper == (str(2**31),), "just above the largest"
 
 
+def test_rows_are_counted_again_where_they_are_dense_alone() -> None:
+    def counted(values: Sequence[int]) -> list[tuple[int | None, int | None]]:
+        asked: list[tuple[int | None, int | None]] = []
+        slices_of = grid(values)
+
+        def slices(whole: Slice, width: int) -> list[Slice]:
+            asked.append((whole.low, whole.high))
+            return slices_of(whole, width)
+
+        whole = Slice(values[0], values[-1], len(values))
+        check_tiling(integer_chunks(whole, 100, slices, where="t"))
+        return asked
+
+    assert counted(range(0, 70_000, 7)) == [(0, 69_993)], "once"
+    dense = [0, *range(500_000, 501_000), 10**6]
+    assert counted(dense) == [(0, 10**6), (500_000, 500_999)]
+
+
 def test_no_number_leaves_a_bigint() -> None:
     chunks = cut([BIGINT_MIN, 0, BIGINT_MAX], 1, estimate=0)
     assert [chunk.lower for chunk in chunks] == [None, ("0",), (str(BIGINT_MAX),)]
