@@ -110,8 +110,9 @@ def grid_width(whole: Slice, rows_max: int) -> int:
         return 1
     wanted = -(-SLICES_PER_CHUNK * whole.rows // rows_max)
     # The grid's lines are multiples of its width, so there may be one slice more; and NULL.
+    # At least sixteen of them, so that not even all bigints make a width that is none.
     count = max(SLICES_PER_CHUNK, min(wanted, SLICES_MAX - 2))
-    return max(1, min(-(-(whole.high - whole.low + 1) // count), BIGINT_MAX))
+    return max(1, -(-(whole.high - whole.low + 1) // count))
 
 
 def _light_slices(whole: Slice, rows_max: int, slices_of: SlicesOf) -> Iterator[Slice]:
