@@ -30,6 +30,8 @@ class Event(StrEnum):
     """`event` of a facts row; NULL on the row of a batch."""
 
     SNAPSHOT_OPEN = "snapshot_open"
+    SNAPSHOT_PLAN = "snapshot_plan"
+    SNAPSHOT_CHUNK = "snapshot_chunk"
     BOOTSTRAP = "bootstrap"
     RESNAPSHOT = "resnapshot"
     RECOVERING = "recovering"
@@ -43,6 +45,13 @@ class Event(StrEnum):
 
 COMPLETED_SNAPSHOT = (Event.BOOTSTRAP, Event.RESNAPSHOT)
 """Only these two events say that a snapshot is complete."""
+
+
+class SnapshotMode(StrEnum):
+    """How a snapshot is taken: `mode` of its `snapshot_open`, and of the settings."""
+
+    FULL = "full"
+    CHUNKED = "chunked"
 
 
 @dataclass(frozen=True, slots=True)

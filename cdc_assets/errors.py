@@ -187,6 +187,18 @@ class HistoryChangedError(CdcError):
     code = "history_changed"
 
 
+class SnapshotModeError(CdcError):
+    """A snapshot is open, and one of the other mode cannot be taken beside it."""
+
+    code = "snapshot_mode"
+
+
+class SourceBehindError(CdcError):
+    """The server has not reached what was read before: it is a copy of the one read then."""
+
+    code = "source_behind"
+
+
 class SeedRefusedError(CdcError):
     """A copy cannot become the table's snapshot."""
 

@@ -149,6 +149,10 @@ class TableName:
         """Transaction id of a chunked snapshot's plan, and of the event that tells of it."""
         return f"{self.key}#plan.{snapshot}"
 
+    def wave_app(self, snapshot: Lsn) -> str:
+        """Transaction id of the facts of a chunked snapshot's waves; their numbers, from 0."""
+        return f"{self.key}#wave.{snapshot}"
+
     def done_app(self, snapshot: Lsn) -> str:
         """Transaction id of a snapshot's completion event."""
         return f"{self.key}#done.{snapshot}"

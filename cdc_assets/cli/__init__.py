@@ -80,6 +80,23 @@ def sync(
 
 
 @app.command()
+def backfill(
+    database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
+    table: Annotated[str, typer.Argument(help="Table with `snapshot: chunked`.")],
+    max_waves: Annotated[
+        int | None, typer.Option(min=1, help="Waves to read; all there are by default.")
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(min=0.001, help="Begin no further wave after this.")
+    ] = None,
+) -> None:
+    """Read a table's open chunked snapshot on, beside its syncs."""
+    from cdc_assets.cli.backfill import run_backfill  # noqa: PLC0415
+
+    raise typer.Exit(run_backfill(database, table, max_waves, max_seconds))
+
+
+@app.command()
 def acknowledge(
     database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
     table: Annotated[str, typer.Argument(help="Table with a gap.")],

@@ -159,10 +159,11 @@ def _write(
     batches = reading.batches()
     try:
         first = next(batches, None)
-        if first is None:
+        if first is None and not plan.keeps_empty:
             return AppendResult(committed=False)
         columns = _all_columns(table, plan.columns)
-        rows = (_padded(batch, columns) for batch in itertools.chain((first,), batches))
+        read = itertools.chain((first,), batches) if first is not None else ()
+        rows = (_padded(batch, columns) for batch in read)
         new_columns = len(columns) > len(table.schema().fields)
         schema = arrow_schema(columns)
         if large is not None and takes_files(table, columns):

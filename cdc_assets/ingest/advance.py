@@ -19,6 +19,7 @@ from cdc_assets.errors import (
     expected,
 )
 from cdc_assets.ingest.changes import existing_bronze, read_changes
+from cdc_assets.ingest.chunked import mode_conflict
 from cdc_assets.ingest.instances import (
     fills_columns,
     follow,
@@ -32,8 +33,8 @@ from cdc_assets.ingest.losses import find_loss, read_position, recover
 from cdc_assets.ingest.outcome import Shared, TableOutcome, ToldLately, Work
 from cdc_assets.ingest.snapshot import (
     SnapshotRequest,
+    load_snapshot,
     prepare_snapshot,
-    read_snapshot,
     take_snapshot,
 )
 from cdc_assets.lake.facts import FactsEntry
@@ -106,7 +107,8 @@ def settled(
     snapshots = known.snapshots
     if known.error or known.resnapshot or known.control is None or known.position is None:
         return None
-    if snapshots.complete is None or snapshots.open is not None or fills_columns(database, known):
+    whole = snapshots.open_whole
+    if not snapshots.starts_changes or whole is not None or fills_columns(database, known):
         return None
     try:
         wanted = database.settings.instance_of(known.name.key)
@@ -138,7 +140,7 @@ def _work(database: Database, known: Known, poll: Poll, shared: Shared) -> Table
     if known.error is not None:
         raise known.error
     if known.prepared is not None:
-        return read_snapshot(database, known.prepared)
+        return load_snapshot(database, known.prepared)
     instance = _instance(database, known, poll)
     if instance.name in poll.errors:
         raise poll.errors[instance.name]
@@ -151,18 +153,20 @@ def _turn(
     database: Database, known: Known, instance: CaptureInstance, poll: Poll, shared: Shared
 ) -> TableOutcome:
     """What the table needs now that its instance is known."""
-    table, complete = known.name, known.snapshots.complete
-    if complete is None and known.position is not None:
+    table, snapshots = known.name, known.snapshots
+    if not snapshots.starts_changes and known.position is not None:
         raise TableReplacedError(
             "control knows its position, and the facts know no snapshot of it",
             where=str(table),
             hint=f"Restore {database.name.facts_uri}. {anew(str(table))}",
         )
-    if complete is None or known.position is None:
+    if not snapshots.starts_changes or known.position is None:
         reader = known.reader(instance, poll)
         request = SnapshotRequest(wait=known.resnapshot, reader=reader)
         return take_snapshot(database, table, instance, poll, known.snapshots, request)
-    if known.resnapshot or known.snapshots.open is not None or fills_columns(database, known):
+    if snapshots.open_chunked is not None:
+        return _beside_chunks(database, known, instance, poll, shared)
+    if known.resnapshot or snapshots.open is not None or fills_columns(database, known):
         return _snapshot_anew(database, known, instance, poll, shared)
     return _changes_or_recovery(database, known, instance, poll, shared)
 
@@ -209,6 +213,32 @@ def _snapshot_anew(
         outcome = _changes_or_recovery(database, known, instance, poll, shared)
         told = f"the snapshot that is open could not be read: {error}"
         return replace(outcome, warnings=(*outcome.warnings, told))
+
+
+def _beside_chunks(
+    database: Database,
+    known: Known,
+    instance: CaptureInstance,
+    poll: Poll,
+    shared: Shared,
+) -> TableOutcome:
+    """The changes of a table whose snapshot is read in chunks; a loss abandons that one.
+
+    A person who asks for a snapshot has it: it is open, and never another with a newer LSN.
+    """
+    opened = known.snapshots.open_chunked
+    if not known.resnapshot or opened is None:
+        return _changes_or_recovery(database, known, instance, poll, shared)
+    position = read_position(database, known)
+    if find_loss(position, known, instance, poll) is not None:
+        reader = known.reader(instance, poll)
+        request = SnapshotRequest(position, position.commit_ts, wait=True, reader=reader)
+        return take_snapshot(database, known.name, instance, poll, known.snapshots, request)
+    if database.settings.snapshot_of(known.name.key) is not opened.mode:
+        raise mode_conflict(known.name, opened)
+    outcome = _changes(database, known, instance, poll, shared)
+    told = f"The snapshot at {opened.at.lsn} is open already, and no other was opened."
+    return replace(outcome, warnings=(*outcome.warnings, told))
 
 
 def _changes_or_recovery(

@@ -48,7 +48,7 @@ def recover(database: Database, known: Known, loss: DataLossError) -> TableOutco
     """
     known = _refreshed(database, known)
     table, position = known.name, read_position(database, known)
-    instance, poll = _look(database, known, position)
+    instance, poll = look_again(database, known, position)
     try:
         check_continues(position, known.chain(instance, poll), poll, where=str(table))
     except DataLossError as proven:
@@ -60,7 +60,8 @@ def recover(database: Database, known: Known, loss: DataLossError) -> TableOutco
         raise loss
     if policy is DataLossPolicy.SKIP:
         return _skip(database, known, instance, poll, position)
-    opened = known.snapshots.open
+    # A chunked one that is open had its gap before it: this is another, which abandons it.
+    opened = known.snapshots.open_whole
     if opened is None or opened.lost_from is None:
         _check_interval(database, table, loss)
         until = poll.max.commit_ts if poll.max else position.commit_ts
@@ -125,7 +126,8 @@ def acknowledge(database: Database, key: str) -> FactsRow:
     return row
 
 
-def _look(database: Database, known: Known, position: Offset) -> tuple[CaptureInstance, Poll]:
+def look_again(database: Database, known: Known, position: Offset) -> tuple[CaptureInstance, Poll]:
+    """One table's instance and a poll of it, from a position on."""
     wanted = database.settings.instance_of(known.name.key)
     with database.connections.lend() as connection:
         listed = capture_instances(connection)

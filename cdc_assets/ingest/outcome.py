@@ -1,4 +1,4 @@
-"""What a sync did with one table."""
+"""What a sync, or a backfill, did with one table."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from cdc_assets.errors import CdcError
 from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.lsn import Lsn
 from cdc_assets.planning.advancing import BronzeProgress
 from cdc_assets.planning.losses import Gap
 from cdc_assets.planning.offsets import Offset
@@ -25,6 +26,8 @@ class Work(StrEnum):
     """What there was to do."""
 
     SNAPSHOT = "snapshot"
+    OPENED = "opened"
+    """A chunked snapshot: its changes have begun, and its rows are read by backfills."""
     CHANGES = "changes"
     QUIET = "quiet"
     SKIPPED = "skipped"
@@ -99,3 +102,38 @@ class Shared:
 
     told_lately: ToldLately
     tell: Callable[[TableOutcome], None]
+
+
+class BackfillState(StrEnum):
+    """Why a backfill came back."""
+
+    DONE = "done"
+    RUNNING = "running"
+    """It reached a limit of its own: call it again."""
+    WAITING_HEADROOM = "waiting_headroom"
+    WAITING_CAPTURE = "waiting_capture"
+    ABANDONED = "abandoned"
+    """A loss of changes led to another snapshot, which the next call reads."""
+    NO_SNAPSHOT = "no_snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillOutcome:
+    """How far a chunked snapshot is read.
+
+    `chunks_total` is None before it is planned. `paused` says that it waits for something else
+    than the next call; `reason` is `state` in words. `rows` and `rows_per_second` are of this call
+    alone; `seconds_left` is what is left to read, at its pace.
+    """
+
+    table: str
+    snapshot: Lsn | None
+    chunks_done: int
+    chunks_total: int | None
+    done: bool
+    paused: bool
+    state: BackfillState
+    reason: str
+    rows: int = 0
+    rows_per_second: float | None = None
+    seconds_left: float | None = None

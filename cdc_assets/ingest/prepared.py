@@ -16,6 +16,8 @@ from cdc_assets.ingest.snapshot_events import open_entry
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import table_id
 from cdc_assets.names import TableName
+from cdc_assets.planning.advancing import BronzeProgress
+from cdc_assets.planning.chunks import Extent
 from cdc_assets.planning.plans import EngineChoice
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.snapshots import Snapshot, Snapshots, snapshots_by_target
@@ -40,6 +42,21 @@ class PreparedSnapshot:
     before: Snapshot | None
     """The table's newest one before it."""
     open_entry: FactsEntry | None = None
+    extent: Extent | None = None
+    """What a chunked one that is to be opened will be cut on, and how far."""
+
+
+def changes_start(database: Database, prepared: PreparedSnapshot) -> BronzeProgress | None:
+    """Where the changes go on, if a snapshot says so."""
+    if not prepared.snapshot.moves_position:
+        return None
+    return BronzeProgress(
+        table_name=prepared.table.bronze,
+        end=prepared.snapshot.at,
+        identity=prepared.instance.identity,
+        granularity=database.settings.finality_of(prepared.table.key).granularity,
+        table_id=table_id(prepared.bronze),
+    )
 
 
 def check_changes_readable(connection: Connection, instances: Iterable[CaptureInstance]) -> None:
@@ -119,7 +136,8 @@ def _follow(
             where=str(prepared.table),
             hint="Run it again.",
         )
-    return replace(prepared, snapshot=other)
+    # Its extent is of the other's look: a key above ours may be below its S.
+    return replace(prepared, snapshot=other, extent=None)
 
 
 def being_seeded(table: TableName, as_of: str) -> SeedOpenError:

@@ -23,7 +23,7 @@ from cdc_assets.sqlserver.connection import with_retries
 
 _log = logging.getLogger(__name__)
 
-TOLD_BY_EVENTS = (Work.SNAPSHOT, Work.SKIPPED, Work.WAITING)
+TOLD_BY_EVENTS = (Work.SNAPSHOT, Work.OPENED, Work.SKIPPED, Work.WAITING)
 """Work that changes which snapshots and gaps the events tell of."""
 
 RECORD_EVERY_SECONDS = 30.0

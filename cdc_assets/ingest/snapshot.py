@@ -1,4 +1,4 @@
-"""A whole snapshot: the LSN is recorded first, then the table is read, as one bronze commit.
+"""Snapshots: the LSN is recorded first, then the table is read, a whole one as one bronze commit.
 
 Every commit up to that LSN is in the table already; one the read also sees came later and is
 read again as a change. The overlap only repeats, and nothing can be missed (seed 0016).
@@ -16,10 +16,12 @@ from deltalake import DeltaTable
 
 from cdc_assets import faults
 from cdc_assets.clock import utc_now
-from cdc_assets.contract import Event, Operation, bronze_columns
+from cdc_assets.contract import Column, Event, Operation, bronze_columns
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.chunked import check_mode, chunk_sizes, start_changes
+from cdc_assets.ingest.chunking import extent_of
 from cdc_assets.ingest.clock import commit_at_or_below, latest_commit_ts, read_clock
 from cdc_assets.ingest.columns import columns_to_load, computed_left_out
 from cdc_assets.ingest.outcome import TableOutcome, Work
@@ -27,6 +29,7 @@ from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.ingest.prepared import (
     PreparedSnapshot,
     being_seeded,
+    changes_start,
     check_changes_readable,
     open_snapshots,
     to_open,
@@ -38,7 +41,6 @@ from cdc_assets.lake.bronze import snapshot_rows
 from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
-from cdc_assets.planning.advancing import BronzeProgress
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, EngineChoice, ReadRange
 from cdc_assets.planning.polls import CaptureInstance, Poll
@@ -46,6 +48,7 @@ from cdc_assets.planning.positions import snapshot_lsn
 from cdc_assets.planning.schemas import fit
 from cdc_assets.planning.snapshots import Snapshot, Snapshots
 from cdc_assets.sqlserver import queries
+from cdc_assets.sqlserver.catalog import Captured
 from cdc_assets.sqlserver.connection import Connection
 
 
@@ -77,16 +80,23 @@ def take_snapshot(
     snapshots: Snapshots,
     request: SnapshotRequest = FIRST,
 ) -> TableOutcome:
-    """Open a snapshot, or go on with the open one, and read it.
+    """Open a snapshot, or go on with the open one, and read it, unless it is read in chunks.
 
     A rerun after a crash finds what is there: rows in bronze are never read again, and it never
     gives a newer LSN than the rows it wrote. Raises `SnapshotWaitsError` where there is no LSN
-    for it yet.
+    for it yet, and `SnapshotModeError` where one of the other mode is open.
     """
     prepared = prepare_snapshot(database, table, instance, poll, snapshots, request)
     opened = open_snapshots(database, [prepared])[table]
     if isinstance(opened, CdcError):
         raise opened
+    return load_snapshot(database, opened)
+
+
+def load_snapshot(database: Database, opened: PreparedSnapshot) -> TableOutcome:
+    """Read an open snapshot; of a chunked one only the changes begin now."""
+    if opened.snapshot.is_chunked:
+        return start_changes(database, opened)
     return read_snapshot(database, opened)
 
 
@@ -109,24 +119,53 @@ def prepare_snapshot(
         if existing is not None and table_id(existing) in snapshots.discarded:
             existing = None
         columns = columns_to_load(database, table, connection, reader, existing)
-        declared = bronze_columns(columns.declared)
-        if existing is not None:
-            declared = fit(columns_of(existing), columns.declared, table)
+        declared = declared_columns(existing, columns, table)
         bronze = database.lake.renew_bronze(table, declared, snapshots.discarded)
         check_names(bronze, declared, where=str(table))
         choice = _choice(database, connection, table, instance, beyond_arrow(bronze, declared))
         snapshot = usable_open(bronze, table, instance, poll, snapshots)
         _check_not_seeding(bronze, table, snapshot)
-        if snapshot is not None and snapshot.lost_from is None and request.lost_from is not None:
-            snapshot = None  # It was opened before the gap that has to be closed.
-        is_new, before = snapshot is None, snapshots.newest
+        if snapshot is not None and request.lost_from is not None and _is_before_gap(snapshot):
+            snapshot = None
+        mode = database.settings.snapshot_of(table.key)
+        check_mode(bronze, table, snapshot, mode)
+        is_new, before, extent = snapshot is None, snapshots.newest, None
         if snapshot is None:
             snapshot = _planned(connection, instance, poll, snapshots, request)
-            snapshot = replace(snapshot, reader=reader.identity)
+            snapshot = replace(snapshot, reader=reader.identity, mode=mode)
+            if snapshot.is_chunked:
+                # After its S is known: what lies above the largest key now, the changes bring.
+                extent = extent_of(connection, instance, columns, chunk_sizes(database, table))
     prepared = PreparedSnapshot(
-        table, poll, instance, columns, declared, bronze, choice, snapshot, before
+        table,
+        poll,
+        instance,
+        columns,
+        declared,
+        bronze,
+        choice,
+        snapshot,
+        before,
+        extent=extent,
     )
     return to_open(prepared, snapshots) if is_new else prepared
+
+
+def declared_columns(
+    bronze: DeltaTable | None, columns: Captured, table: TableName
+) -> tuple[Column, ...]:
+    """All columns of a snapshot's rows; raises `SchemaChangedError`, as `fit` does."""
+    if bronze is None:
+        return bronze_columns(columns.declared)
+    return fit(columns_of(bronze), columns.declared, table)
+
+
+def _is_before_gap(snapshot: Snapshot) -> bool:
+    """Whether an open snapshot cannot close a gap that is found now.
+
+    One that was opened for it can, before it is read; beside a chunked one the changes had begun.
+    """
+    return snapshot.lost_from is None or snapshot.is_chunked
 
 
 def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcome:
@@ -166,7 +205,7 @@ def write_snapshot(
     bronze, and rows that came after its high mark are changes.
     """
     started_at = utc_now()
-    table, instance, snapshot = prepared.table, prepared.instance, prepared.snapshot
+    table, snapshot = prepared.table, prepared.snapshot
     bronze, choice = prepared.bronze, prepared.choice
     result = AppendResult(committed=False)
     at, facts = snapshot.at, database.lake.facts
@@ -177,7 +216,7 @@ def write_snapshot(
         result = append()
     faults.reach(FaultPoint.SNAPSHOT_APPENDED)
     with database.connections.lend() as connection:
-        high_mark = _high_mark(connection, prepared)
+        high_mark = read_high_mark(connection, prepared.poll, snapshot.at)
     bronze.update_incremental()
     rows = result.rows if result.committed else snapshot_rows(bronze, snapshot.at.lsn)
     return TableOutcome(
@@ -194,15 +233,7 @@ def write_snapshot(
         engine=str(choice),
         warnings=computed_left_out(prepared.columns),
         facts=(completion(table, replace(snapshot, high_mark=high_mark), rows, str(choice)),),
-        progress=BronzeProgress(
-            table_name=table.bronze,
-            end=snapshot.at,
-            identity=instance.identity,
-            granularity=database.settings.finality_of(table.key).granularity,
-            table_id=table_id(bronze),
-        )
-        if snapshot.moves_position
-        else None,
+        progress=changes_start(database, prepared),
     )
 
 
@@ -235,23 +266,25 @@ def usable_open(
     poll: Poll,
     snapshots: Snapshots,
 ) -> Snapshot | None:
-    """The open snapshot, unless cleanup passed it before any of its rows were written."""
+    """The open snapshot, unless cleanup passed it before any of its rows were written.
+
+    The changes after a chunked one are read beside it: cleanup may pass its S.
+    """
     opened = snapshots.open
-    if opened is None:
-        return None
+    if opened is None or opened.is_chunked:
+        return opened
     watermark = poll.watermarks.get(instance.name) or instance.start_lsn
     written = bronze.transaction_version(table.snapshot_app(opened.at.lsn)) is not None
     return opened if written or opened.at.lsn.next() >= watermark else None
 
 
-def _high_mark(connection: Connection, prepared: PreparedSnapshot) -> datetime:
+def read_high_mark(connection: Connection, poll: Poll, at: Offset) -> datetime:
     """The latest commit time that a row of the read can have, in UTC.
 
     It is the server's time after the read, unless its clock was set back meanwhile: then it had
     gone at least as far as it would have without, and as the commits say that capture has
     processed since.
     """
-    poll, at = prepared.poll, prepared.snapshot.at
     newest, first = read_max_lsn(connection), at.lsn.next()
     clock, _ = read_clock(connection, poll.clock.zone, first, newest)
     marks = [clock.utc_now, poll.utc_now_after(time.monotonic()), at.commit_ts]
@@ -278,10 +311,8 @@ def _planned(
             # A clock may have been set back since: times do not go back along the log.
             found = latest_commit_ts(connection, poll.clock, before.lsn.next(), at.lsn)
             at = at.no_earlier_than(max(before.commit_ts, found or before.commit_ts))
-    if known.complete is None:
-        return Snapshot(at, instance.index_columns)
-    lost_from = request.lost_from
-    return Snapshot(at, instance.index_columns, kind=Event.RESNAPSHOT, lost_from=lost_from)
+    kind = Event.BOOTSTRAP if known.complete is None else Event.RESNAPSHOT
+    return Snapshot(at, instance.index_columns, kind=kind, lost_from=request.lost_from)
 
 
 def time_of(connection: Connection, lsn: Lsn, instance: CaptureInstance, poll: Poll) -> Offset:

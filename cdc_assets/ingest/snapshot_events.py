@@ -1,4 +1,4 @@
-"""The events of a whole snapshot: that it is opened, and that it is complete."""
+"""The events of a snapshot: that it is opened, and that it is complete."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def open_entry(
 
 
 def completion(table: TableName, snapshot: Snapshot, rows: int | None, engine: str) -> FactsEntry:
-    """The event that the sync records with its facts: only then the snapshot is complete.
+    """The event that makes the snapshot complete; a sync records it with its facts.
 
     It is written once, and once more where rows were found beside a run that found none: their
     high mark is the later one.
@@ -67,7 +67,7 @@ def completion(table: TableName, snapshot: Snapshot, rows: int | None, engine: s
 
 def _open_detail(snapshot: Snapshot, instance: CaptureInstance) -> dict[str, object]:
     return {
-        "mode": "full",
+        "mode": snapshot.mode,
         "kind": snapshot.kind,
         "keys": list(snapshot.keys),
         "identity": instance.identity.to_dict(),

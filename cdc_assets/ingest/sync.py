@@ -215,7 +215,7 @@ def _placed(database: Database, known: Known, newest_rows: NewestRows) -> Known:
         end = known.control.end if known.control else None
         if end is not None:
             return replace(known, position=snapshots.position([end]))
-        if snapshots.complete is None:
+        if not snapshots.starts_changes:
             return known
         if known.control is None:
             last = newest_rows().get(known.name.bronze)

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cdc_assets.contract import Event
+from cdc_assets.contract import COMPLETED_SNAPSHOT, Event
 from cdc_assets.planning.records import FactsRow
 from cdc_assets.planning.snapshots import by_target, this_life
 
-_LOSSES = (Event.RECOVERING, Event.DATA_SKIPPED, Event.RESNAPSHOT)
+_LOSSES = (Event.RECOVERING, Event.DATA_SKIPPED, *COMPLETED_SNAPSHOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Gap:
     def __str__(self) -> str:
         healed = {
             Event.RECOVERING: "a new snapshot is being taken",
+            Event.BOOTSTRAP: "a new snapshot was taken",
             Event.RESNAPSHOT: "a new snapshot was taken",
             Event.DATA_SKIPPED: "they were skipped, as the settings ask",
         }[self.event]
@@ -60,14 +61,17 @@ def _gaps(events: Iterable[FactsRow]) -> dict[datetime, Gap]:
 
 
 def resnapshots_by_target(events: Iterable[FactsRow]) -> Mapping[str, datetime]:
-    """When each table was last re-snapshot for a loss: by the server's clock, where it is told.
+    """When each table was last read anew for a loss: by the server's clock, where it is told.
+
+    A first snapshot is among them that took the place of one which a loss had overtaken.
 
     `written_at` is of the clock of who wrote it, or later: it keeps the events' order.
     """
     found: dict[str, datetime] = defaultdict(lambda: datetime.min)
     for target, rows in by_target(events).items():
         for row in this_life(rows):
-            if row.event == Event.RESNAPSHOT and row.lost_from_ts is not None and row.written_at:
+            is_snapshot = row.event in COMPLETED_SNAPSHOT
+            if is_snapshot and row.lost_from_ts is not None and row.written_at:
                 mark = row.payload.get("high_mark")
                 at = datetime.fromisoformat(mark) if mark else row.written_at
                 found[target] = max(found[target], at)

@@ -85,14 +85,16 @@ class AppendPlan:
     max_value_bytes: int = MAX_VALUE_BYTES
     """Largest value of a column without a bound; the buffer for one grows up to it."""
     table_id: str | None = None
+    keeps_empty: bool = False
+    """Whether there is a commit also where there are no rows: it says that they were read."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
     """What an append did.
 
-    `committed` is False where the version was there already, and where there were no rows: an
-    empty table's snapshot makes no commit.
+    `committed` is False where the version was there already, and where there were no rows, unless
+    the plan keeps that: an empty table's whole snapshot makes no commit.
     """
 
     committed: bool

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from cdc_assets.contract import COMPLETED_SNAPSHOT, Event
+from cdc_assets.contract import COMPLETED_SNAPSHOT, Event, SnapshotMode
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.offsets import Offset, furthest
 from cdc_assets.planning.records import ControlRow, FactsRow, Identity
@@ -21,7 +21,7 @@ class Snapshot:
     read, known once complete: the read may hold commits up to then. `lost_from` is where the gap
     begins that it closes, if it was taken for a loss. `identity` is the instance's at the open,
     `reader` that of the one whose columns it has. `as_of` is what was said of a copy that became
-    it.
+    it. A chunked one is read in waves, beside the changes, which start at it as soon as it is open.
     """
 
     at: Offset
@@ -32,6 +32,12 @@ class Snapshot:
     identity: Identity | None = None
     reader: Identity | None = None
     as_of: str | None = None
+    mode: SnapshotMode = SnapshotMode.FULL
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether it is read in waves beside the changes."""
+        return self.mode is SnapshotMode.CHUNKED
 
     @property
     def moves_position(self) -> bool:
@@ -43,7 +49,8 @@ class Snapshot:
 class Snapshots:
     """The newest complete snapshot, and the one that is open above it.
 
-    `bootstrap` and `after_loss` are the newest complete ones of their kind: positions start there.
+    `bootstrap` and `after_loss` are the newest of their kind that positions start at: whole ones
+    that are complete, and chunked ones from their open on.
     `opens` is how many were ever opened, which is also the last version of that transaction id,
     and `used` are their LSNs: transaction ids too, which a reset does not free. An LSN past which
     changes were skipped is among them, since no poll gave that either. `discarded` are the
@@ -63,10 +70,26 @@ class Snapshots:
         """The one in progress, else the last finished."""
         return self.open or self.complete
 
+    @property
+    def open_whole(self) -> Snapshot | None:
+        """The open one, if it is to be read at once: the changes wait for it."""
+        return None if self.open_chunked else self.open
+
+    @property
+    def open_chunked(self) -> Snapshot | None:
+        """The open one, if it is read in waves beside the changes."""
+        return self.open if self.open is not None and self.open.is_chunked else None
+
+    @property
+    def starts_changes(self) -> bool:
+        """Whether there is one that the changes go on from."""
+        return self.complete is not None or self.open_chunked is not None
+
     def position(self, known: Iterable[Offset | None]) -> Offset | None:
         """How far a table was read, by what is known of it and by its snapshots.
 
-        A bootstrap counts where nothing else is known, a snapshot taken for a loss always.
+        A bootstrap counts where nothing else is known, a snapshot taken for a loss always; of
+        one that is open only a chunked one.
         """
         return furthest([*known, self.after_loss]) or self.bootstrap
 
@@ -108,8 +131,10 @@ def snapshots_of(events: Sequence[FactsRow]) -> Snapshots:
         if row.event == Event.SNAPSHOT_OPEN:
             opened = _newer(opened, snapshot)
             opens[snapshot.at.lsn] = snapshot
-            continue
-        complete = _newer(complete, snapshot)
+            if not snapshot.is_chunked:
+                continue
+        else:
+            complete = _newer(complete, snapshot)
         if snapshot.lost_from is not None:
             after_loss = furthest([after_loss, snapshot.at])
         elif snapshot.kind is Event.BOOTSTRAP:
@@ -118,7 +143,7 @@ def snapshots_of(events: Sequence[FactsRow]) -> Snapshots:
         opened = None
     if complete is not None and complete.at.lsn in opens:
         begun = opens[complete.at.lsn]
-        complete = replace(complete, identity=begun.identity, reader=begun.reader)
+        complete = replace(complete, identity=begun.identity, reader=begun.reader, mode=begun.mode)
     number = sum(row.event == Event.SNAPSHOT_OPEN for row in events)
     used, discarded = _used(events), _discarded(events)
     return Snapshots(complete, opened, bootstrap, after_loss, number, used, discarded)
@@ -196,6 +221,7 @@ def _snapshot(row: FactsRow) -> Snapshot | None:
         identity=Identity.from_dict(detail.get("identity")),
         reader=Identity.from_dict(detail.get("reader")),
         as_of=detail.get("as_of"),
+        mode=SnapshotMode(detail.get("mode", SnapshotMode.FULL)),
         high_mark=datetime.fromisoformat(high_mark) if high_mark else None,
     )
 

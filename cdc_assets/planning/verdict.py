@@ -41,10 +41,11 @@ def silver_hold(bronze: ControlRow, silver: ControlRow | None, snapshots: Snapsh
     """What keeps silver's verdict from moving to bronze's, or None.
 
     A snapshot's read may hold commits up to its high mark, so silver shows some of them early:
-    until bronze is complete to there, silver is no single moment of the source.
+    until bronze is complete to there, silver is no single moment of the source. While one is read
+    in chunks, silver lacks its rows: the verdict waits for the rebuild that follows the last one.
     """
     complete = snapshots.complete
-    if complete is None:
+    if complete is None or snapshots.open_chunked is not None:
         return Hold.SNAPSHOT_OPEN
     if silver is None or silver.applied_lsn is None or silver.snapshot_lsn is None:
         return Hold.BEHIND_BRONZE
@@ -125,7 +126,10 @@ def _why_late(
         )
     hold = silver_hold(bronze, silver, snapshots)
     if hold is Hold.SNAPSHOT_OPEN:
-        return Reason.SNAPSHOT_OPEN, "A snapshot is being taken"
+        in_chunks = (
+            " in chunks: `cdc-assets backfill` reads it on" if snapshots.open_chunked else ""
+        )
+        return Reason.SNAPSHOT_OPEN, f"A snapshot is being taken{in_chunks}"
     if hold is Hold.SNAPSHOT_SETTLING:
         return (
             Reason.SNAPSHOT_SETTLING,

@@ -7,12 +7,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from cdc_assets.contract import our_column
+from cdc_assets.contract import SnapshotMode, our_column
 from cdc_assets.names import NAME_LENGTH_MAX, ZONE_PATTERN, folded
 from cdc_assets.settings.lakes import LAKE_SCHEMES, scheme_of, wants_one_engine
 
 PARALLEL_TABLES_MAX = 64
 """Tables that one run may be told to read at the same time."""
+
+CHUNK_ROWS_MAX = 1_000_000_000
+"""Rows of a chunk that may be asked for."""
 
 KEY_PATTERN = r"^[A-Za-z0-9_]{1,100}$"
 """Keys become paths, asset keys and transaction ids; all of those allow these letters."""
@@ -129,8 +132,26 @@ class TableSettings(_Model):
     engine: EngineName | None = None
     """Engine of this table."""
 
-    snapshot: Literal["full"] | None = None
-    """How the rows that are there already are loaded."""
+    snapshot: SnapshotMode | None = None
+    """How the rows that are there already are loaded: in one commit, or in chunks beside the
+    changes, for a table that takes longer to read than the source keeps its changes."""
+
+    chunk_rows: int | None = Field(default=None, ge=1, le=CHUNK_ROWS_MAX)
+    """Rows of a chunk of a chunked snapshot, about; what is planned already keeps its own."""
+
+    chunk_column: Annotated[str, Field(min_length=1, max_length=NAME_LENGTH_MAX)] | None = None
+    """Captured column, by its name at the source, that chunks are cut on; the unique index's
+    columns when left out. A table without one is a single chunk, unless this names a column."""
+
+    max_waves: int | None = Field(default=None, ge=1)
+    """Waves of chunks that one backfill reads; it goes on when it is called again."""
+
+    max_seconds: float | None = Field(default=None, gt=0)
+    """Seconds after which a backfill begins no further wave."""
+
+    min_headroom_hours: float | None = Field(default=None, ge=0)
+    """Hours that cleanup must be behind the table's changes for a backfill to go on; below
+    that it pauses, so that the changes catch up first. 0 never pauses."""
 
     on_data_loss: DataLossPolicy | None = None
     """What happens when cleanup removed changes before they were read."""
@@ -157,8 +178,21 @@ class TableDefaults(_Model):
     engine: EngineName = EngineName.AUTO
     """Engine of the tables."""
 
-    snapshot: Literal["full"] = "full"
-    """How the rows that are there already are loaded."""
+    snapshot: SnapshotMode = SnapshotMode.FULL
+    """How the rows that are there already are loaded: in one commit, or in chunks beside the
+    changes, for tables that take longer to read than the source keeps their changes."""
+
+    chunk_rows: int = Field(default=1_000_000, ge=1, le=CHUNK_ROWS_MAX)
+    """Rows of a chunk of a chunked snapshot, about."""
+
+    max_waves: int | None = Field(default=None, ge=1)
+    """Waves of chunks that one backfill reads; all there are by default."""
+
+    max_seconds: float | None = Field(default=None, gt=0)
+    """Seconds after which a backfill begins no further wave; none by default."""
+
+    min_headroom_hours: float = Field(default=6.0, ge=0)
+    """Hours that cleanup must be behind a table's changes for a backfill to go on."""
 
     on_data_loss: DataLossPolicy = DataLossPolicy.FAIL
     """What happens when cleanup removed changes before they were read."""
@@ -308,6 +342,27 @@ class DatabaseSettings(_Model):
         """Whether the table is read anew for the columns that a second instance brings."""
         own = self.tables[table].snapshot_on_switch
         return self.defaults.snapshot_on_switch if own is None else own
+
+    def snapshot_of(self, table: str) -> SnapshotMode:
+        """How the table's snapshots are taken, or the database's."""
+        return self.tables[table].snapshot or self.defaults.snapshot
+
+    def chunk_rows_of(self, table: str) -> int:
+        """Rows of a chunk of the table, or the database's."""
+        return self.tables[table].chunk_rows or self.defaults.chunk_rows
+
+    def max_waves_of(self, table: str) -> int | None:
+        """The table's limit of waves in one backfill, or the database's; None for no limit."""
+        return self.tables[table].max_waves or self.defaults.max_waves
+
+    def max_seconds_of(self, table: str) -> float | None:
+        """The table's limit of seconds of one backfill, or the database's; None for no limit."""
+        return self.tables[table].max_seconds or self.defaults.max_seconds
+
+    def min_headroom_hours_of(self, table: str) -> float:
+        """Hours of retention headroom that the table's backfill wants, or the database's."""
+        own = self.tables[table].min_headroom_hours
+        return self.defaults.min_headroom_hours if own is None else own
 
     def instance_of(self, table: str) -> str:
         """The capture instance the table is read from."""

@@ -253,7 +253,7 @@ def _newest_whole(table: TableName, read: _Read, known: Lsn | None) -> Lsn | Non
     """The newest whole snapshot whose rows are in bronze; its event may still lack."""
     if not unreadable(read.bronze):
         return newest_whole_snapshot(read.bronze, known)
-    opened = read.snapshots.open
+    opened = read.snapshots.open_whole
     if opened is None:
         return None
     written = read.bronze.transaction_version(table.snapshot_app(opened.at.lsn))
@@ -263,6 +263,9 @@ def _newest_whole(table: TableName, read: _Read, known: Lsn | None) -> Lsn | Non
 def _range(table: TableName, read: _Read, silver_id: str | None) -> _Range | None:
     """Which bronze rows this call applies; None while no snapshot is complete.
 
+    One that is read in chunks counts from its completion on: its waves wait in bronze, and a
+    first one's changes with them. Beside a further one the changes are applied, and the verdict
+    waits (`silver_hold`); at its completion silver is rebuilt from it.
     A silver that is another Delta table than the recorded one has no position.
     """
     position = read.position

@@ -60,8 +60,10 @@ PROVOKED_BY = {
     "seed_refused": "path/test_seed.py::test_a_rerun_finds_what_is_there",
     "settings": "cli/test_bad_input.py::test_broken_settings",
     "silver_key": f"{HERE}::test_a_key_that_bronze_lacks",
+    "snapshot_mode": "path/test_backfill.py::test_one_mode_at_a_time",
     "snapshot_waits": "path/test_opening.py"
     "::test_a_reset_on_an_idle_database_waits_for_the_next_sync",
+    "source_behind": "path/test_backfill.py::test_a_server_that_has_not_reached_s",
     "source_busy": f"{HERE}::test_a_lock_that_stays",
     "source_query": f"{HERE}::test_an_error_of_the_servers_own",
     "source_unavailable": "cli/test_bad_input.py::test_source_down",

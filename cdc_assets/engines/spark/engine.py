@@ -144,7 +144,7 @@ class SparkEngine:
                 )
 
         written = with_large_values(attempt, plan, lambda: connect(self._source))
-        if not written.files:
+        if not written.files and not plan.keeps_empty:
             return AppendResult(committed=False)
         commit_files(table, written.files, commit_properties(plan.tag))
         return AppendResult(
@@ -172,7 +172,7 @@ class SparkEngine:
         counters = with_large_values(attempt, plan, lambda: connect(self._source))
         commit = own_commit(plan.uri, self._options, plan.tag, version)
         rows_written = commit.count("numOutputRows") if commit else 0
-        if not rows_written:
+        if not rows_written and not (commit and plan.keeps_empty):
             return AppendResult(committed=False)
         return AppendResult(
             committed=True,

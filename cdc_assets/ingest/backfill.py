@@ -1,0 +1,374 @@
+"""The backfill of a chunked snapshot: its chunks are read in waves, while syncs read the changes.
+
+The first call plans every chunk, and no later one changes the plan. Each wave is one commit in
+bronze and then its facts; the snapshot is complete once the last wave is told of. A call may die
+anywhere: the next one finds what is there and goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from cdc_assets import faults
+from cdc_assets.clock import utc_now
+from cdc_assets.engines.database import Database
+from cdc_assets.errors import (
+    CaptureNotReadyError,
+    CommitConflictError,
+    DataLossError,
+    SettingsError,
+)
+from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.changes import existing_bronze
+from cdc_assets.ingest.chunked import chunk_sizes, mode_conflict
+from cdc_assets.ingest.chunking import (
+    extent_of,
+    plan_chunks,
+    store_extent,
+    store_plan,
+    stored_extent,
+    stored_plan,
+)
+from cdc_assets.ingest.clock import commit_at_or_below, first_commit_times
+from cdc_assets.ingest.known import Known
+from cdc_assets.ingest.losses import find_loss, look_again, read_position
+from cdc_assets.ingest.outcome import BackfillOutcome, BackfillState
+from cdc_assets.ingest.poll import read_max_lsn
+from cdc_assets.ingest.snapshot import read_high_mark
+from cdc_assets.ingest.snapshot_events import completion
+from cdc_assets.ingest.sync import known_tables
+from cdc_assets.ingest.waves import Look, WaveMeasure, append_wave, columns_of_wave, tell_wave
+from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.chunks import ChunkPlan
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.polls import CaptureInstance, Poll
+from cdc_assets.planning.positions import newest_lsn
+from cdc_assets.planning.snapshots import Snapshot
+from cdc_assets.planning.waves import Waves, low_headroom, plan_row, waves_of
+from cdc_assets.sqlserver.connection import Connection, with_retries
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillLimits:
+    """How far one call goes; None is no limit. See the settings of these names."""
+
+    max_waves: int | None
+    max_seconds: float | None
+    min_headroom_hours: float
+
+
+def backfill(
+    database: Database,
+    key: str,
+    *,
+    snapshot: Lsn | None = None,
+    max_waves: int | None = None,
+    max_seconds: float | None = None,
+    min_headroom_hours: float | None = None,
+) -> BackfillOutcome:
+    """Read a table's newest open chunked snapshot on, in waves of `num_partitions` chunks.
+
+    Called again it goes on, until `done`. The limits are the settings' where they are not given; a
+    wave that has begun is finished. `snapshot` names the one that is meant: `SettingsError` where
+    another is the newest open one. Raises `SnapshotModeError` for an open whole one,
+    `SourceBehindError` for a server that has not reached S, and `DataLossError` where the changes
+    beside it are lost, which abandons it: the next sync does as `on_data_loss` says (seed 0016,
+    Amendment 3).
+    """
+    settings = database.settings
+    hours = min_headroom_hours
+    limits = BackfillLimits(
+        max_waves or settings.max_waves_of(key),
+        max_seconds or settings.max_seconds_of(key),
+        settings.min_headroom_hours_of(key) if hours is None else hours,
+    )
+    try:
+        return _run(database, key, snapshot, limits)
+    finally:
+        database.connections.close()
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call: the snapshot it began with, its limits, and what it has read."""
+
+    database: Database
+    key: str
+    limits: BackfillLimits
+    opened: Snapshot
+    waves: Waves
+    read_waves: int = 0
+    rows: int = 0
+    chunks: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def outcome(self, state: BackfillState, reason: str) -> BackfillOutcome:
+        """How far it is now."""
+        seconds = time.monotonic() - self.began
+        total, done = self.waves.chunks_total, len(self.waves.done)
+        left = None
+        if total is not None and self.chunks:
+            left = seconds / self.chunks * (total - done)
+        return BackfillOutcome(
+            table=self.key,
+            snapshot=self.opened.at.lsn,
+            chunks_done=done,
+            chunks_total=total,
+            done=state is BackfillState.DONE,
+            paused=state not in (BackfillState.DONE, BackfillState.RUNNING),
+            state=state,
+            reason=reason,
+            rows=self.rows,
+            rows_per_second=self.rows / seconds if self.chunks and seconds > 0 else None,
+            seconds_left=left,
+        )
+
+    def limit(self) -> str:
+        """Which of its limits it has reached; "" for none."""
+        limits = self.limits
+        if limits.max_waves is not None and self.read_waves >= limits.max_waves:
+            return f"{self.read_waves} waves were read"
+        seconds = time.monotonic() - self.began
+        if limits.max_seconds is not None and seconds >= limits.max_seconds:
+            return f"it has run for {seconds:.0f} s"
+        return ""
+
+
+def _run(
+    database: Database, key: str, wanted: Lsn | None, limits: BackfillLimits
+) -> BackfillOutcome:
+    known, waves = _known(database, key)
+    opened = _opened(known, wanted)
+    if opened is None:
+        return _nothing_open(known, waves)
+    call = _Call(database, key, limits, opened, waves)
+    while (outcome := _step(call)) is None:
+        pass
+    return outcome
+
+
+def _step(call: _Call) -> BackfillOutcome | None:
+    """One wave from a fresh look at everything; gives how far it is where none is to follow."""
+    database = call.database
+    known, waves = _known(database, call.key)
+    if known.snapshots.open != call.opened:
+        return _overtaken(call, known)
+    call.waves = waves
+    limit = call.limit()
+    try:
+        look = with_retries(lambda: _look(call, known))
+    except CaptureNotReadyError as waits:
+        return call.outcome(BackfillState.WAITING_CAPTURE, f"{waits.what}. {waits.hint}")
+    if look.next_wave > waves.newest + 1 and _tell(database, look):
+        return None  # Another run has appended it, and may have died before it told.
+    plan = _planned(database, look)
+    call.waves = replace(waves, chunks_total=len(plan.chunks))
+    if not waves.next_chunks(plan, 1):
+        _complete(database, look)
+        return call.outcome(BackfillState.DONE, "every chunk is in bronze")
+    if limit:
+        return call.outcome(BackfillState.RUNNING, f"{limit}: call it again")
+    if (low := _low_headroom(call, look)) is not None:
+        return _paused(call, low)
+    _wave(call, look, plan)
+    return None
+
+
+def _known(database: Database, key: str) -> tuple[Known, Waves]:
+    """What the lake says of the table, and of its newest snapshot's waves."""
+    (known,) = known_tables(database, [key], database.lake.facts.newest_rows)
+    if known.error is not None:
+        raise known.error
+    newest = known.snapshots.newest
+    if newest is None:
+        return known, Waves()
+    return known, waves_of(database.lake.facts.events(), known.name.bronze, newest.at.lsn)
+
+
+def _opened(known: Known, wanted: Lsn | None) -> Snapshot | None:
+    """The chunked snapshot to read; None where none is open."""
+    opened = known.snapshots.open
+    if opened is not None and not opened.is_chunked:
+        raise mode_conflict(known.name, opened)
+    if wanted is not None and (opened is None or opened.at.lsn != wanted):
+        newest = f"; its newest open one is at {opened.at.lsn}" if opened else ""
+        raise SettingsError(
+            f"no chunked snapshot at {wanted} is open{newest}",
+            where=str(known.name),
+            hint="A backfill reads the newest one alone: leave the LSN out.",
+        )
+    return opened
+
+
+def _nothing_open(known: Known, waves: Waves) -> BackfillOutcome:
+    complete = known.snapshots.complete
+    done = complete is not None and complete.is_chunked
+    name = str(known.name).replace(".", " ", 1)
+    return BackfillOutcome(
+        table=known.name.key,
+        snapshot=complete.at.lsn if complete is not None and done else None,
+        chunks_done=len(waves.done) if done else 0,
+        chunks_total=waves.chunks_total if done else None,
+        done=done,
+        paused=not done,
+        state=BackfillState.DONE if done else BackfillState.NO_SNAPSHOT,
+        reason="it is complete"
+        if done
+        else f"no chunked snapshot is open: set `snapshot: chunked` and run cdc-assets sync {name}",
+    )
+
+
+def _overtaken(call: _Call, known: Known) -> BackfillOutcome:
+    """Another run has completed the snapshot meanwhile, or given it up."""
+    complete, opened = known.snapshots.complete, known.snapshots.open
+    at = call.opened.at.lsn
+    if complete is not None and complete.at.lsn == at and opened is None:
+        return call.outcome(BackfillState.DONE, "another run has read the last of it")
+    now = f"; {opened.at.lsn} is open now" if opened else ""
+    return call.outcome(BackfillState.ABANDONED, f"the snapshot at {at} was given up{now}")
+
+
+def _look(call: _Call, known: Known) -> Look:
+    """Source and lake before a wave; raises `DataLossError` where the changes are lost."""
+    database, table = call.database, known.name
+    bronze = existing_bronze(database, known)
+    position = read_position(database, known)
+    instance, poll = look_again(database, known, position)
+    loss = find_loss(position, known, instance, poll)
+    if loss is not None:
+        raise DataLossError(
+            f"its chunked snapshot cannot be completed: {loss.what}",
+            where=str(table),
+            hint="The next sync does as `on_data_loss` says. A new snapshot abandons this one:"
+            f" cdc-assets sync --resnapshot {str(table).replace('.', ' ', 1)}.",
+        )
+    if poll.max is None and newest_lsn(poll, instance) < call.opened.at.lsn:
+        raise CaptureNotReadyError(
+            "capture has given no LSN yet", where=str(table), hint="The next backfill looks again."
+        )
+    with database.connections.lend() as connection:
+        columns, declared = columns_of_wave(database, known, connection, (instance, poll), bronze)
+        return Look(
+            known=known,
+            opened=call.opened,
+            bronze=bronze,
+            instance=instance,
+            poll=poll,
+            position=position,
+            columns=columns,
+            declared=declared,
+            waves=call.waves,
+            watermark=_watermark(connection, instance, poll),
+        )
+
+
+def _watermark(connection: Connection, instance: CaptureInstance, poll: Poll) -> datetime:
+    """The commit time of the instance's low watermark; its creation where none is mapped."""
+    mark = poll.watermarks.get(instance.name) or instance.start_lsn
+    found = first_commit_times(connection, [mark], poll.clock)
+    return found.get(mark, poll.clock.to_utc(instance.identity.created_at, mark))
+
+
+def _low_headroom(call: _Call, look: Look) -> float | None:
+    created = look.poll.clock.to_utc(look.instance.identity.created_at, look.instance.start_lsn)
+    hours_min = call.limits.min_headroom_hours
+    return low_headroom(look.position.commit_ts, look.watermark, created, hours_min)
+
+
+def _paused(call: _Call, hours: float) -> BackfillOutcome:
+    return call.outcome(
+        BackfillState.WAITING_HEADROOM,
+        f"cleanup is {hours:.1f} h behind the table's changes, and `min_headroom_hours` is"
+        f" {call.limits.min_headroom_hours:g}: let syncs catch up, or lower it",
+    )
+
+
+def _planned(database: Database, look: Look) -> ChunkPlan:
+    """The snapshot's plan: made and told of by the first call, and the same ever after."""
+    table, at = look.table, look.opened.at
+    plan = stored_plan(database, table, at.lsn, look.waves.plan_id)
+    if plan is None:
+        with database.connections.lend() as connection:
+            extent = stored_extent(database, table, at.lsn)
+            if extent is None:
+                # The run that opened it died; a largest key of now leaves nothing out either.
+                sizes = chunk_sizes(database, table)
+                extent = extent_of(connection, look.instance, look.columns, sizes)
+                extent = store_extent(database, table, at.lsn, extent)
+            rows = database.settings.chunk_rows_of(table.key)
+            plan = plan_chunks(connection, look.instance, look.columns, extent, at.lsn, rows)
+        plan = store_plan(database, table, plan)
+        faults.reach(FaultPoint.PLAN_STORED)
+    if look.waves.plan_id is None:
+        row = replace(plan_row(table.bronze, at, plan), written_at=utc_now())
+        database.lake.facts.append([FactsEntry((row,), table.plan_app(at.lsn))])
+        faults.reach(FaultPoint.PLAN_TOLD)
+        _log.info(
+            "%s: %d chunks of its snapshot at %s are planned", table, len(plan.chunks), at.lsn
+        )
+    return plan
+
+
+def _wave(call: _Call, look: Look, plan: ChunkPlan) -> None:
+    """Read and append the next wave, and tell of the one that bronze has then."""
+    database = call.database
+    began, started_at = time.monotonic(), utc_now()
+    count = database.settings.num_partitions
+    commit, result = with_retries(lambda: append_wave(database, look, plan, count))
+    seconds = time.monotonic() - began
+    faults.reach(FaultPoint.WAVE_APPENDED)
+    measure = WaveMeasure(commit, result, started_at, seconds)
+    if not _tell(database, look, measure if result.committed else None):
+        raise CommitConflictError(
+            f"wave {commit.wave} of its snapshot was appended, and bronze has not got it",
+            where=str(look.table),
+            hint="Another job writes the table, or has put another in its place. Run it again.",
+        )
+    call.read_waves += 1
+    if result.committed:
+        call.rows += result.rows
+        call.chunks += len(commit.chunks)
+    done = len(look.waves.done) + len(commit.chunks)
+    left = (time.monotonic() - call.began) / max(call.chunks, 1) * (len(plan.chunks) - done)
+    _log.info(
+        "%s: wave %d, %d of %d chunks, %s rows, %s rows/s, about %s left",
+        look.table,
+        commit.wave,
+        done,
+        len(plan.chunks),
+        f"{result.rows:,}",
+        f"{result.rows / max(seconds, 1e-6):,.0f}",
+        f"{left:,.0f} s",
+    )
+
+
+def _tell(database: Database, look: Look, measure: WaveMeasure | None = None) -> bool:
+    reached = with_retries(lambda: _reached(database, look))
+    return tell_wave(database, look, reached, measure)
+
+
+def _reached(database: Database, look: Look) -> Offset | None:
+    """Capture's newest LSN now, and its time."""
+    with database.connections.lend() as connection:
+        newest = read_max_lsn(connection)
+        if newest is None:
+            return None
+        found = commit_at_or_below(connection, newest, look.poll.clock)
+    return Offset(newest, found.commit_ts if found else look.opened.at.commit_ts)
+
+
+def _complete(database: Database, look: Look) -> None:
+    """The event that makes it complete: only now silver is rebuilt from it."""
+    with database.connections.lend() as connection:
+        high_mark = read_high_mark(connection, look.poll, look.opened.at)
+    done = replace(look.opened, high_mark=high_mark)
+    entry = completion(look.table, done, look.waves.rows, look.waves.engine)
+    rows = tuple(replace(row, written_at=utc_now()) for row in entry.rows)
+    database.lake.facts.append([replace(entry, rows=rows)])
+    faults.reach(FaultPoint.BACKFILL_COMPLETED)

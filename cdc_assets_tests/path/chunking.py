@@ -1,0 +1,33 @@
+"""Tables whose snapshot is read in chunks, for the tests of backfills."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cdc_assets.contract import Event
+from cdc_assets.ingest.backfill import backfill
+from cdc_assets.ingest.outcome import BackfillOutcome
+from cdc_assets.planning.records import FactsRow
+from cdc_assets_tests.path.helpers import create_items
+from cdc_assets_tests.source import Project
+
+TABLE = "dbo_items"
+
+
+def chunked(project: Project, rows: int = 9, chunk_rows: int = 2, **extra: Any) -> Project:
+    """dbo.items with rows, to be read two at a time in chunks of two rows."""
+    create_items(project.source, rows)
+    project.tables = {TABLE: {"snapshot": "chunked", "chunk_rows": chunk_rows}}
+    project.extra = {"num_partitions": 2, **extra}
+    return project
+
+
+def run_backfill(project: Project, **limits: Any) -> BackfillOutcome:
+    """One call."""
+    return backfill(project.database(), TABLE, **limits)
+
+
+def events(project: Project, *kinds: Event) -> list[FactsRow]:
+    """The events of these kinds, in order; all without any."""
+    found = project.database().lake.facts.events()
+    return [row for row in found if not kinds or row.event in kinds]

@@ -1,0 +1,107 @@
+"""Chunked snapshots: opened by a sync, read in waves beside the changes, complete at the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc_assets.contract import Event
+from cdc_assets.errors import SnapshotModeError, SourceBehindError
+from cdc_assets.ingest.outcome import BackfillState, Work
+from cdc_assets.ingest.sync import sync
+from cdc_assets.planning.records import FactsRow
+from cdc_assets.planning.verdict import Hold
+from cdc_assets.silver.apply import apply_changes
+from cdc_assets_tests.path.chunking import TABLE, chunked, events, run_backfill
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
+from cdc_assets_tests.source import Project
+
+pytestmark = pytest.mark.sqlserver
+ARROW = pytest.mark.parametrize("engine_name", ["arrow"], indirect=True)
+
+
+def test_a_chunked_bootstrap(project: Project) -> None:
+    """The changes start at S at once; its rows come in waves, and silver when all are there.
+
+    A wave whose rows are all gone is a commit as well: its chunks are read.
+    """
+    chunked(project, rows=12)
+    opened = run_sync(project).outcomes[TABLE]
+    assert (opened.work, opened.rows) == (Work.OPENED, 0)
+    assert opened.end is not None
+    s = str(opened.end.lsn)
+    assert project.bronze(TABLE) == []
+    change_items(project.source)
+    changed = run_sync(project).outcomes[TABLE]
+    assert (changed.work, changed.rows, changed.start) == (Work.CHANGES, 13, opened.end)
+    assert apply_changes(project.database(), TABLE).hold is Hold.SNAPSHOT_OPEN
+
+    first = run_backfill(project, max_waves=1)
+    assert (first.state, first.done, first.paused) == (BackfillState.RUNNING, False, False)
+    assert (str(first.snapshot), first.chunks_done) == (s, 2)
+    project.source.execute("DELETE FROM dbo.items WHERE id BETWEEN 6 AND 9")
+    project.source.captured()
+    last = run_backfill(project)
+    assert (last.state, last.done, last.chunks_done) == (BackfillState.DONE, True, 6)
+    assert run_backfill(project).reason == "it is complete"
+
+    table = project.database().lake.bronze(project.database().table(TABLE))
+    assert table is not None
+    assert table.transaction_version(f"{TABLE}#snap.{s}") == 2
+    told = [(row.payload["wave"], row.payload["chunk"], row.rows) for row in chunks(project)]
+    assert told == [(0, 0, 2), (0, 1, 2), (1, 2, 0), (1, 3, 0), (2, 4, 2), (2, 5, 1)]
+    rows = [row for row in project.bronze(TABLE) if row["_operation"] == 0]
+    assert {(row["_chunk"], row["_start_lsn"]) for row in rows} == {
+        (row.payload["chunk"], row.min_lsn) for row in chunks(project) if row.rows
+    }
+    assert {(row["_snapshot"], row["_batch_id"], row["_seqval"]) for row in rows} == {
+        (s, None, None)
+    }
+    (done,) = events(project, Event.BOOTSTRAP)
+    assert (done.min_lsn, done.rows) == (s, 7)
+    assert load(project)[1].rebuilt
+    project.assert_identical(TABLE, COLUMNS)
+    project.assert_each_change_once(TABLE)
+
+
+def chunks(project: Project) -> list[FactsRow]:
+    return events(project, Event.SNAPSHOT_CHUNK)
+
+
+@ARROW
+def test_one_mode_at_a_time(project: Project) -> None:
+    """The other mode is refused while one is open, by an error that says how to finish it."""
+    chunked(project)
+    s = run_sync(project).outcomes[TABLE].end
+    project.tables = {TABLE: {"snapshot": "full"}}
+    (failed,) = sync(project.database(), resnapshot=True).failed
+    assert isinstance(failed.error, SnapshotModeError)
+    assert "set `snapshot: chunked` and run cdc-assets backfill sales dbo_items" in str(
+        failed.error
+    )
+    project.source.execute("UPDATE dbo.items SET name = N'x' WHERE id = 1")
+    project.source.captured()
+    assert run_sync(project).outcomes[TABLE].work is Work.CHANGES, "its changes go on"
+    assert len(events(project, Event.SNAPSHOT_OPEN)) == 1
+
+    project.tables = {TABLE: {"snapshot": "chunked"}}
+    again = sync(project.database(), resnapshot=True).outcomes[TABLE]
+    assert (again.error, len(again.warnings)) == (None, 1), "never a newer LSN"
+    assert s is not None
+    assert run_backfill(project).snapshot == s.lsn
+    load(project)
+    project.assert_identical(TABLE, COLUMNS)
+
+
+@ARROW
+@pytest.mark.sandbox
+def test_a_server_that_has_not_reached_s(project: Project) -> None:
+    """P2: a stamp below S is refused; the server is a copy of the one it was opened on."""
+    chunked(project)
+    change_items(project.source, base=300)
+    project.source.execute("EXEC sandbox.backup_database @name = N'secondary'")
+    change_items(project.source)
+    run_sync(project)
+    project.source.execute("EXEC sandbox.restore_database @name = N'secondary'")
+    with pytest.raises(SourceBehindError, match="Is it a readable secondary"):
+        run_backfill(project)
+    assert project.bronze(TABLE) == []
