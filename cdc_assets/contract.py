@@ -233,6 +233,11 @@ def bronze_columns(captured: tuple[Column, ...]) -> tuple[Column, ...]:
     return (*_BRONZE_BEFORE, *captured, *_BRONZE_AFTER)
 
 
+def change_columns(captured: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Bronze's columns as far as a change has them before it is in bronze, in order."""
+    return (*_BRONZE_BEFORE, *captured)
+
+
 def silver_columns(captured: tuple[Column, ...]) -> tuple[Column, ...]:
     """All columns of a silver table, in order: the captured ones, then ours."""
     return (*captured, *SILVER.columns)

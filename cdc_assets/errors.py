@@ -266,6 +266,18 @@ class CommitConflictError(CdcError):
     transient = True
 
 
+class AnotherWriterError(CdcError):
+    """A stream found a batch of its table that neither it nor its predecessor has written."""
+
+    code = "another_writer"
+
+
+class CheckpointError(CdcError):
+    """A stream's checkpoint is missing, was set back, or is not one of ours."""
+
+    code = "checkpoint"
+
+
 class SilverKeyError(CdcError):
     """Silver's key is unknown, missing from bronze, or not unique."""
 

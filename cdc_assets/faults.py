@@ -33,6 +33,8 @@ class FaultPoint(StrEnum):
     BRONZE_APPENDED = "bronze.appended"
     INSTANCE_SEEN = "instance.seen"
     FACTS_WRITTEN = "facts.written"
+    GENERATION_WRITTEN = "generation.written"
+    STREAM_RECORDED = "stream.recorded"
     SILVER_CREATED = "silver.created"
     SILVER_MERGED = "silver.merged"
 

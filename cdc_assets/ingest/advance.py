@@ -43,6 +43,7 @@ from cdc_assets.lake.tables import table_id
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress
 from cdc_assets.planning.instances import unseen
+from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import (
     anew,
@@ -53,6 +54,7 @@ from cdc_assets.planning.positions import (
     readable_end,
 )
 from cdc_assets.planning.records import FactsRow
+from cdc_assets.settings.model import DataLossPolicy
 from cdc_assets.sqlserver.connection import with_retries
 from cdc_assets.sqlserver.grants import missing_grant
 
@@ -94,6 +96,43 @@ def advance(database: Database, known: Known, poll: Poll, shared: Shared) -> Tab
         return TableOutcome(known.name.key, Work.WAITING, warnings=(f"{waits.what}. {waits.hint}",))
     except Exception as error:  # noqa: BLE001 - one table's failure fails that table alone
         return TableOutcome(known.name.key, Work.FAILED, error=_ours(known, error))
+
+
+def follow_stream(
+    database: Database, known: Known, poll: Poll, until: Offset, shared: Shared
+) -> TableOutcome:
+    """A stream's micro-batch: the changes up to its end, and nothing else of the table.
+
+    Raises what keeps it from them: a loss too, unless the settings skip it. Its start heals that.
+    """
+    try:
+        return with_retries(lambda: _micro_batch(database, known, poll, until, shared))
+    except Exception as error:
+        raise _ours(known, error) from error
+
+
+def _micro_batch(
+    database: Database, known: Known, poll: Poll, until: Offset, shared: Shared
+) -> TableOutcome:
+    if known.error is not None:
+        raise known.error
+    instance = _instance(database, known, poll)
+    if instance.name in poll.errors:
+        raise poll.errors[instance.name]
+    _check_snapshot(known, instance, poll)
+    check_history(until, newest_lsn(poll, instance), where=str(known.name), name="end")
+    known = see_instances(database, known, instance, poll)
+    capped = replace(poll, max=until)
+    try:
+        if known.position is not None and known.position.lsn < until.lsn:
+            outcome = _changes(database, known, instance, capped, shared)
+        else:
+            outcome = read_changes(database, known, instance, capped, shared.tell)
+    except DataLossError as loss:
+        if database.settings.on_data_loss_of(known.name.key) is not DataLossPolicy.SKIP:
+            raise
+        outcome = recover(database, known, loss)
+    return with_name(known, instance, outcome)
 
 
 def settled(

@@ -46,7 +46,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What is to be read and committed; `floors` are the pieces' (see `_times`)."""
+    """What is to be read and committed; `floors` are the pieces' (see `commit_times`)."""
 
     end: Offset
     counts: ChangeCounts
@@ -86,13 +86,14 @@ def append_batch(
         counts=batch.counts,
         engine=str(batch.choice),
         events=batch.told,
+        stream=known.stream.mark if known.stream else None,
     )
     plan = AppendPlan(
         str(table),
         table.bronze_uri,
         batch.columns.declared,
         tuple(
-            _range(piece, floor, batch_id, batch.columns, poll)
+            piece_range(piece, floor, batch_id, batch.columns, poll)
             for piece, floor in zip(batch.pieces, batch.floors, strict=True)
         ),
         CommitTag(commit.app_id, batch_id, commit.to_json()),
@@ -126,15 +127,16 @@ def _planned(
     check_names(bronze, columns.declared, where=str(table))
     choice = database.choose(table.key, beyond_arrow(bronze, columns.declared), counts.rows)
     pieces = [piece for part in parts for piece in split(connection, database, part)]
-    end, floors = _times(connection, poll, position, end, pieces)
+    end, floors = commit_times(connection, poll, position, end, pieces)
     if end.commit_ts > counts.max_commit_ts:
         counts = _with_latest(connection, poll, counts, pieces[-1], floors[-1])
     return _Batch(end, counts, told, columns, choice, pieces, floors)
 
 
-def _range(
+def piece_range(
     piece: Piece, floor: datetime, batch_id: int, columns: FittedColumns, poll: Poll
 ) -> ReadRange:
+    """What one connection reads: the piece's rows, `floor` the least time that they may have."""
     part, seeks = piece.part, piece.span.seeks
     captured = columns.selected[part.instance.name]
     return ReadRange(
@@ -155,7 +157,7 @@ def _range(
     )
 
 
-def _times(
+def commit_times(
     connection: Connection,
     poll: Poll,
     position: Offset,

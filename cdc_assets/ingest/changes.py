@@ -137,6 +137,9 @@ def _append_next(database: Database, run: _Run) -> tuple[Offset, ChangeCommit | 
     position = run.known.position_after(written)
     _check_history(database, table, run.instance, run.poll, position)
     check_continues(position, chain, run.poll, where=str(table))
+    if run.known.stream is not None:
+        version = run.bronze.transaction_version(table.changes_app)
+        run.known.stream.check(version, _newest(run.bronze, table), where=str(table))
     head = Head(run.bronze, position, written, run.recorded)
     commit, result = append_batch(database, run.known, run.poll, chain, head)
     faults.reach(FaultPoint.BRONZE_APPENDED)

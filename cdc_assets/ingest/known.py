@@ -9,6 +9,7 @@ from cdc_assets.errors import CdcError, TableReplacedError
 from cdc_assets.ingest.prepared import PreparedSnapshot
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
+from cdc_assets.planning.generations import Writer
 from cdc_assets.planning.instances import Reader, SourceName, Switch, reader_at, readers, resolve
 from cdc_assets.planning.losses import Gap
 from cdc_assets.planning.offsets import Offset
@@ -34,6 +35,8 @@ class Known:
     resnapshot: bool = False
     recorded_end: Offset | None = None
     """How far the facts say that it was read; asked where control has no row."""
+    stream: Writer | None = None
+    """The stream that appends its changes, where no sync does."""
     error: CdcError | None = None
     prepared: PreparedSnapshot | None = None
 

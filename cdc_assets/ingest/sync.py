@@ -89,7 +89,7 @@ def sync(
     names = tables or tuple(database.settings.tables)
     known = known_tables(database, names, newest_rows, resnapshot=resnapshot)
     try:
-        poll = with_retries(lambda: _poll(database, known))
+        poll = with_retries(lambda: poll_tables(database, known))
         recorder = Recorder(database, poll, {one.name.bronze: one.snapshots for one in known})
         outcomes = _advanced(database, known, recorder, lately)
     finally:
@@ -227,7 +227,8 @@ def _placed(database: Database, known: Known, newest_rows: NewestRows) -> Known:
     return replace(known, position=snapshots.position([known.recorded_end, written]))
 
 
-def _poll(database: Database, known: Sequence[Known]) -> Poll:
+def poll_tables(database: Database, known: Sequence[Known]) -> Poll:
+    """One poll for these tables; raises the grant that keeps all of them from being seen."""
     with database.connections.lend() as connection:
         listed = capture_instances(connection)
         found = _instances(database, known, listed)

@@ -203,8 +203,20 @@ def total(counts: Sequence[ChangeCounts]) -> ChangeCounts | None:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamMark:
+    """Which stream made a commit: its generation's id and number, and the micro-batch."""
+
+    id: str
+    generation: int
+    micro_batch: int
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeCommit:
-    """A batch as bronze's commit records it: the range it covers and what it holds."""
+    """A batch as bronze's commit records it: the range it covers and what it holds.
+
+    `stream` is None on a sync's.
+    """
 
     app_id: str
     batch_id: int
@@ -214,6 +226,7 @@ class ChangeCommit:
     counts: ChangeCounts
     engine: str
     events: tuple[DdlChange, ...] = ()
+    stream: StreamMark | None = None
 
     def to_json(self) -> str:
         """The commit's `userMetadata`."""
@@ -224,18 +237,19 @@ class ChangeCommit:
             "min_commit_ts": self.counts.min_commit_ts.isoformat(),
             "max_commit_ts": self.counts.max_commit_ts.isoformat(),
         }
-        return json.dumps(
-            {
-                "app_id": self.app_id,
-                "batch_id": self.batch_id,
-                "target": self.target,
-                "start": self.start.to_dict(),
-                "end": self.end.to_dict(),
-                "facts": counts,
-                "events": [_with_event(change) for change in self.events],
-                "engine": self.engine,
-            }
-        )
+        told = {
+            "app_id": self.app_id,
+            "batch_id": self.batch_id,
+            "target": self.target,
+            "start": self.start.to_dict(),
+            "end": self.end.to_dict(),
+            "facts": counts,
+            "events": [_with_event(change) for change in self.events],
+            "engine": self.engine,
+        }
+        if self.stream is not None:
+            told["stream"] = asdict(self.stream)
+        return json.dumps(told)
 
     @classmethod
     def from_json(cls, text: str | None) -> ChangeCommit | None:
@@ -260,6 +274,7 @@ class ChangeCommit:
                     for event in value.get("events", ())
                     if event["event"] == Event.SCHEMA_CHANGE
                 ),
+                stream=StreamMark(**value["stream"]) if value.get("stream") else None,
             )
         except (ValueError, KeyError, TypeError):
             return None

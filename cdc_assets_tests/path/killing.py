@@ -45,17 +45,31 @@ def kill_case(engine: str, point: FaultPoint, *more: object, name: str = "") -> 
     return pytest.param(engine, point, *more, marks=marks, id="-".join(words))
 
 
+COMMAND_LINE = "from cdc_assets.cli import main; main()"
+"""What is run of Python: its arguments are a command, a database and options."""
+
+
 def kill_at(
-    project: Project, point: FaultPoint, file: Path, *options: str, command: str = "sync"
+    project: Project,
+    point: FaultPoint,
+    file: Path,
+    *options: str,
+    command: str = "sync",
+    program: str = COMMAND_LINE,
 ) -> None:
     """Run `cdc-assets` in another process and kill it at a point, its JVM too."""
-    with stopped_at(project, point, file, *options, command=command):
+    with stopped_at(project, point, file, *options, command=command, program=program):
         pass
 
 
 @contextmanager
 def stopped_at(
-    project: Project, point: FaultPoint, file: Path, *options: str, command: str = "sync"
+    project: Project,
+    point: FaultPoint,
+    file: Path,
+    *options: str,
+    command: str = "sync",
+    program: str = COMMAND_LINE,
 ) -> Iterator[None]:
     """The same process, which stands at the point meanwhile and is killed in the end."""
     environment = {
@@ -68,7 +82,7 @@ def stopped_at(
         [
             sys.executable,
             "-c",
-            "from cdc_assets.cli import main; main()",
+            program,
             command,
             project.key,
             *options,

@@ -1,7 +1,8 @@
 """SIGKILL at every named fault point, then a rerun: the same end, nothing twice.
 
 The point within a loss has its histories in `test_histories`, that of a second capture instance in
-`test_schema_changes`, that of a table's migration in `test_migrations`.
+`test_schema_changes`, that of a table's migration in `test_migrations`, those of a stream in
+`test_stream_crashes`.
 """
 
 import importlib
@@ -19,7 +20,13 @@ from cdc_assets_tests.source import Project
 pytestmark = pytest.mark.sqlserver
 
 TABLE = "dbo_items"
-ELSEWHERE = (FaultPoint.LOSS_RECORDED, FaultPoint.INSTANCE_SEEN, FaultPoint.TABLE_MIGRATED)
+OF_STREAMS = (FaultPoint.GENERATION_WRITTEN, FaultPoint.STREAM_RECORDED)
+ELSEWHERE = (
+    FaultPoint.LOSS_RECORDED,
+    FaultPoint.INSTANCE_SEEN,
+    FaultPoint.TABLE_MIGRATED,
+    *OF_STREAMS,
+)
 IN_SNAPSHOT = (FaultPoint.SNAPSHOT_OPENED, FaultPoint.SNAPSHOT_APPENDED)
 
 

@@ -1,0 +1,113 @@
+"""Where a stream reads from and writes to: a table of the settings, or one of the options alone."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdc_assets.engines.database import Database
+from cdc_assets.errors import SettingsError
+from cdc_assets.lake.lake import Lake
+from cdc_assets.names import DatabaseName, TableName
+from cdc_assets.settings import DatabaseSettings, load_settings
+from cdc_assets.settings.load import FILE_PREFIX, connection_text
+from cdc_assets.settings.model import TableSettings
+from cdc_assets.settings.options import Options
+
+SOURCE_KEY = "stream"
+"""What a source is called that the options alone describe."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDatabaseName(DatabaseName):
+    """Where a stream writes whose table is in no settings: as its caller says."""
+
+    target: str = ""
+    facts: str = ""
+    app: str = ""
+
+    @property
+    def facts_uri(self) -> str:
+        """The facts table."""
+        return self.facts
+
+    @property
+    def control_uri(self) -> str:
+        """The control table, beside the facts."""
+        return f"{self.facts.rstrip('/').rpartition('/')[0]}/control"
+
+    def table(self, key: str) -> TableName:
+        """The only one; `key` is the stream's `app_id`."""
+        return OwnTableName(self, key, self.target, self.app)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTableName(TableName):
+    """A table that is in no settings: `key` is the `app_id`, `app` that of the generation."""
+
+    target: str
+    app: str
+
+    @property
+    def bronze(self) -> str:
+        """In the facts and in control it is called as its caller calls it."""
+        return self.target
+
+    @property
+    def bronze_uri(self) -> str:
+        """The same."""
+        return self.target
+
+    @property
+    def changes_app(self) -> str:
+        """The generation's transaction id."""
+        return self.app
+
+    @property
+    def facts_app(self) -> str:
+        """The same in the facts."""
+        return f"{self.app}#facts"
+
+
+def settings_of(options: Options) -> tuple[str, str, DatabaseSettings]:
+    """Database key, table key and settings that the options ask for.
+
+    The connection string itself stands in them, so that another process needs no file of ours.
+    Raises `SettingsError`.
+    """
+    if "table" in options.stream:
+        database, table, settings = _of_file(options)
+    else:
+        database = table = SOURCE_KEY
+        settings = DatabaseSettings(tables={table: TableSettings()})
+    own = settings.tables[table].model_copy(update=dict(options.table))
+    given = dict(options.database)
+    if "num_partitions" in given and given["num_partitions"] is None:
+        given["num_partitions"] = os.cpu_count() or 1
+    file = given.get("connection", "").removeprefix(FILE_PREFIX)
+    if given.get("connection", "").startswith(FILE_PREFIX):
+        given["connection"] = f"{FILE_PREFIX}{Path(file).absolute()}"
+    settings = settings.model_copy(update={**given, "tables": {**settings.tables, table: own}})
+    text = connection_text(settings, where=database)
+    return database, table, settings.model_copy(update={"connection": text})
+
+
+def _of_file(options: Options) -> tuple[str, str, DatabaseSettings]:
+    named, file = str(options.get("table")), options.get("settings")
+    database, _, table = named.partition(".")
+    found = load_settings(Path(file) if file else None).databases.get(database)
+    if found is None or table not in found.tables:
+        raise SettingsError(
+            f"tables.yaml has no table {named}",
+            hint="`table` is <database>.<table>, by their keys.",
+        )
+    return database, table, found
+
+
+def own_database(settings: DatabaseSettings, app_id: str, name: OwnDatabaseName) -> Database:
+    """The clients of a stream whose table is in no settings."""
+    (table,) = settings.tables.values()
+    # Not validated: an app id may have letters that a key of tables.yaml may not.
+    settings = settings.model_copy(update={"tables": {app_id: table}})
+    return Database(name, settings, Lake(name, settings.storage_options))

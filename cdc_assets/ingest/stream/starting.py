@@ -1,0 +1,202 @@
+"""What happens before a stream runs: a first snapshot, a loss healed, a generation begun.
+
+A stream never heals by the way: its query would have to go on at a place that its checkpoint does
+not know. So all of it comes first, in steps that a start after a crash repeats safely; the file of
+the generation is the last of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import uuid
+import warnings
+from dataclasses import dataclass, replace
+
+from cdc_assets import faults
+from cdc_assets.contract import bronze_columns
+from cdc_assets.engines.database import Database
+from cdc_assets.engines.spark.checkpoints import Checkpoints
+from cdc_assets.errors import CheckpointError, SettingsError, SnapshotWaitsError
+from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.columns import columns_to_load
+from cdc_assets.ingest.known import Known
+from cdc_assets.ingest.losses import find_loss, read_position, recover
+from cdc_assets.ingest.outcome import Work
+from cdc_assets.ingest.recording import Recorder
+from cdc_assets.ingest.stream.planner import SourcePlanner
+from cdc_assets.ingest.sync import known_tables, poll_tables, sync
+from cdc_assets.lake.bronze import change_commits
+from cdc_assets.planning.generations import Generation, Head, Progress, next_number, why_anew
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.settings.model import DataLossPolicy
+from cdc_assets.sqlserver.catalog import capture_instances
+from cdc_assets.sqlserver.connection import with_retries
+
+
+class NewGenerationWarning(UserWarning):
+    """A stream goes on where its table is, and not where its checkpoint was."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a stream's start is told: the table, its checkpoint, and what it may do.
+
+    `is_own` says that the table is in no settings: then nothing but its checkpoint and its facts
+    knows where the stream was.
+    """
+
+    database: Database
+    key: str
+    checkpoints: Checkpoints
+    planner: SourcePlanner
+    is_own: bool
+    bootstrap: bool
+
+
+def begin(start: Start) -> Generation:
+    """The generation to run, ready to go on; raises what keeps the table from it.
+
+    Raises `DataLossError` where the settings say so, `SettingsError` for a table without a
+    snapshot that may take none, `CheckpointError` for an own stream's checkpoint that is lost.
+    """
+    try:
+        return _begun(start)
+    finally:
+        start.database.connections.close()
+
+
+def _begun(start: Start) -> Generation:
+    known = _loaded(start)
+    generation = start.checkpoints.newest()
+    if generation is not None or known.position is not None:
+        known = _healed(start, known, generation)
+    head, position = _head(start, known, generation)
+    progress = start.checkpoints.progress(generation.number) if generation else Progress()
+    reason = why_anew(generation, progress, head)
+    if reason is None:
+        assert generation is not None  # noqa: S101 - without one there is a reason
+        return generation
+    is_first = generation is None and head.version is None
+    if start.is_own and not is_first and not _is_healed(head, progress, generation):
+        raise CheckpointError(
+            reason,
+            where=str(known.name),
+            hint="Restore the checkpoint as it was. Or give the stream another app_id and a new"
+            " checkpoint, with startingLsn at the end of its newest facts row.",
+        )
+    number = next_number(generation, head)
+    if not is_first:
+        warnings.warn(
+            f"{known.name}: {reason}; generation {number} of the stream goes on at"
+            f" {position.lsn}, where the table is.",
+            NewGenerationWarning,
+            stacklevel=4,
+        )
+    # An own stream's generation has a transaction id of its own, which begins anew.
+    began_on = 0 if start.is_own else head.version or 0
+    began = Generation(number, uuid.uuid4().hex, began_on, position)
+    start.checkpoints.begin(began)
+    faults.reach(FaultPoint.GENERATION_WRITTEN)
+    return began
+
+
+def _is_healed(head: Head, progress: Progress, generation: Generation | None) -> bool:
+    """Whether the new generation comes of a snapshot that closes a gap, which both know of."""
+    last = progress.end or (generation.start if generation else None)
+    return last is not None and head.after_loss is not None and head.after_loss.lsn > last.lsn
+
+
+def known_of(database: Database, key: str) -> Known:
+    """What the lake says of the table now."""
+    newest_rows = functools.cache(database.lake.facts.newest_rows)
+    (known,) = known_tables(database, [key], newest_rows)
+    if known.error is not None:
+        raise known.error
+    return known
+
+
+def _loaded(start: Start) -> Known:
+    """The table with its first snapshot, where it is to have one, and without an open gap."""
+    database, key = start.database, start.key
+    known = known_of(database, key)
+    snapshots = known.snapshots
+    is_loss_open = snapshots.open is not None and snapshots.open.lost_from is not None
+    if (snapshots.complete is None and start.bootstrap) or is_loss_open:
+        take(database, key)
+        return known_of(database, key)
+    if snapshots.complete is None and not start.is_own:
+        raise SettingsError(
+            "it has no snapshot yet, so its changes would begin in the middle",
+            where=str(known.name),
+            hint="Start the stream with bootstrap=True, or run `cdc-assets sync` once.",
+        )
+    if snapshots.complete is None and database.lake.bronze(known.name) is None:
+        _create(start, known)
+    return known
+
+
+def take(database: Database, key: str, *, resnapshot: bool = False) -> Offset:
+    """Take a table's snapshot as a sync does; gives its LSN. Raises what keeps it from that."""
+    outcome = sync(database, [key], resnapshot=resnapshot).outcomes[key]
+    if outcome.error is not None:
+        raise outcome.error
+    if outcome.work is Work.WAITING or outcome.start is None:
+        raise SnapshotWaitsError(
+            "; ".join(outcome.warnings), where=str(database.table(key)), hint="Start it again."
+        )
+    return outcome.start
+
+
+def _create(start: Start, known: Known) -> None:
+    """An empty bronze for changes alone."""
+    database = start.database
+
+    def create() -> None:
+        with database.connections.lend() as connection:
+            wanted = database.settings.instance_of(start.key)
+            instance = known.current(capture_instances(connection), wanted)
+            captured = columns_to_load(
+                database, known.name, connection, instance, None, of_changes=True
+            )
+        columns = bronze_columns(captured.declared)
+        database.lake.renew_bronze(known.name, columns, known.snapshots.discarded)
+
+    with_retries(create)
+
+
+def _healed(start: Start, known: Known, generation: Generation | None) -> Known:
+    """The table after the loss test at its position, and what the settings say of a loss.
+
+    An own stream's snapshot for a loss is its bootstrap anew: without one it has no keys to read.
+    """
+    database = start.database
+    if known.position is None and generation is not None:
+        known = replace(known, position=generation.start, recorded_end=generation.start)
+    poll = with_retries(lambda: poll_tables(database, [known]))
+    instance = known.current(poll.instances, database.settings.instance_of(start.key))
+    position = read_position(database, known)
+    loss = find_loss(position, known, instance, poll)
+    is_skipped = database.settings.on_data_loss_of(start.key) is DataLossPolicy.SKIP
+    if loss is None or is_skipped:
+        # A skip is a batch like others: the stream's first one makes it, under its own mark.
+        return known
+    recorder = Recorder(database, poll, {known.name.bronze: known.snapshots})
+    recorder.measure()
+    recorder.record([with_retries(lambda: recover(database, known, loss))])
+    return known_of(database, start.key)
+
+
+def _head(start: Start, known: Known, generation: Generation | None) -> tuple[Head, Offset]:
+    """What bronze and the facts say of the table's end, and its position."""
+    bronze = start.database.lake.bronze(known.name)
+    app_id = known.name.changes_app
+    recorded = start.database.lake.facts.version_of(known.name.facts_app)
+    version, newest = None, None
+    if bronze is not None:
+        version = bronze.transaction_version(app_id)
+        newest = next(iter(change_commits(bronze, app_id, None)), None)
+    version = max(filter(None, (version, recorded)), default=None)
+    head = Head(version, newest, known.snapshots.after_loss)
+    if known.position is not None:
+        return head, read_position(start.database, known)
+    return head, generation.start if generation else start.planner.initial()
