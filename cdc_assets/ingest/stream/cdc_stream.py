@@ -11,11 +11,14 @@ from typing import Any, Literal
 
 from deltalake import DeltaTable
 
+from cdc_assets.contract import SnapshotMode
 from cdc_assets.engines.database import Database
 from cdc_assets.engines.spark.checkpoints import Checkpoints
 from cdc_assets.engines.spark.installed import require_pyspark
 from cdc_assets.errors import SettingsError
 from cdc_assets.ingest import seeding
+from cdc_assets.ingest.backfill import backfill
+from cdc_assets.ingest.outcome import BackfillOutcome
 from cdc_assets.ingest.stream.places import (
     SOURCE_KEY,
     OwnDatabaseName,
@@ -83,7 +86,7 @@ class CdcStream:
         bootstrap: bool = False,
         on_data_loss: Literal["fail", "resnapshot", "skip"] | None = None,
         resnapshot_interval_days: int | None = None,
-        snapshot: Literal["full"] | None = None,
+        snapshot: Literal["full", "chunked"] | None = None,
     ) -> CdcQuery:
         """Start the query that appends the changes to bronze.
 
@@ -98,7 +101,7 @@ class CdcStream:
         """
         if checkpoint is None:
             raise SettingsError("to_delta needs a checkpoint", hint="Name a folder of its own.")
-        changed: dict[str, Any] = {} if snapshot is None else {"snapshot": snapshot}
+        changed: dict[str, Any] = {} if snapshot is None else {"snapshot": SnapshotMode(snapshot)}
         if on_data_loss is not None:
             changed["on_data_loss"] = DataLossPolicy(on_data_loss)
         settings = _every(self._with(**changed), resnapshot_interval_days)
@@ -127,12 +130,14 @@ class CdcStream:
     ) -> Offset:
         """Take the table's first snapshot, or with `resnapshot` a further one; gives its LSN.
 
-        Where there is one already and none is asked for anew, that one's, and nothing is read.
+        Where there is one already and none is asked for anew, that one's, and nothing is read. A
+        chunked one is opened: `backfill` reads it.
         """
         place = self._place(self._settings, target, app_id, facts_table)
-        complete = known_of(place.database, place.key).snapshots.complete
-        if complete is not None and not resnapshot:
-            return complete.at
+        snapshots = known_of(place.database, place.key).snapshots
+        there = snapshots.open_chunked or snapshots.complete
+        if there is not None and not resnapshot:
+            return there.at
         return take(place.database, place.key, resnapshot=resnapshot)
 
     def seed(
@@ -153,6 +158,21 @@ class CdcStream:
         outcome = seeding.seed(place.database, place.key, rows, as_of)
         assert outcome.start is not None  # noqa: S101 - a seed has an LSN
         return outcome.start
+
+    def backfill(
+        self,
+        target: str | None = None,
+        app_id: str | None = None,
+        facts_table: str | None = None,
+        **limits: Any,
+    ) -> BackfillOutcome:
+        """Read a chunked snapshot on, beside the running stream, until its `done`.
+
+        `limits` are those of `ingest.backfill.backfill`: max_waves, max_seconds,
+        min_headroom_hours.
+        """
+        place = self._place(self._settings, target, app_id, facts_table)
+        return backfill(place.database, place.key, **limits)
 
     def _run(
         self,

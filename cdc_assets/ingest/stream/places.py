@@ -35,11 +35,19 @@ class OwnDatabaseName(DatabaseName):
     @property
     def control_uri(self) -> str:
         """The control table, beside the facts."""
-        return f"{self.facts.rstrip('/').rpartition('/')[0]}/control"
+        return self._beside("control")
+
+    @property
+    def plans_uri(self) -> str:
+        """The plans of chunked snapshots, beside them."""
+        return self._beside("plans")
 
     def table(self, key: str) -> TableName:
         """The only one; `key` is the stream's `app_id`."""
         return OwnTableName(self, key, self.target, self.app)
+
+    def _beside(self, name: str) -> str:
+        return f"{self.facts.rpartition('/')[0]}/{name}"
 
 
 @dataclass(frozen=True, slots=True)

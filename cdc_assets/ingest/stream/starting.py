@@ -120,17 +120,18 @@ def _loaded(start: Start) -> Known:
     database, key = start.database, start.key
     known = known_of(database, key)
     snapshots = known.snapshots
-    is_loss_open = snapshots.open is not None and snapshots.open.lost_from is not None
-    if (snapshots.complete is None and start.bootstrap) or is_loss_open:
+    whole = snapshots.open_whole
+    is_loss_open = whole is not None and whole.lost_from is not None
+    if (not snapshots.starts_changes and start.bootstrap) or is_loss_open:
         take(database, key)
         return known_of(database, key)
-    if snapshots.complete is None and not start.is_own:
+    if not snapshots.starts_changes and not start.is_own:
         raise SettingsError(
             "it has no snapshot yet, so its changes would begin in the middle",
             where=str(known.name),
             hint="Start the stream with bootstrap=True, or run `cdc-assets sync` once.",
         )
-    if snapshots.complete is None and database.lake.bronze(known.name) is None:
+    if not snapshots.starts_changes and database.lake.bronze(known.name) is None:
         _create(start, known)
     return known
 
