@@ -19,7 +19,7 @@ READY_TEST := $(READY)-$(if $(filter fast,$(ONLY)),dev,all)
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-spark demo dev test test-clients test-sqlserver check bench clean
+.PHONY: help setup setup-spark demo dev test test-clients test-sqlserver soak check bench clean
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -41,11 +41,11 @@ dev: $(READY)-sandbox ## the sandbox and Dagster's web page, until Ctrl-C
 
 test: $(READY_TEST) check ## all checks and tests (ONLY=fast: those without a JVM)
 ifeq ($(ONLY),fast)
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not spark and not clients" --ignore=$(SPARK_TESTS)
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not spark and not clients and not soak" --ignore=$(SPARK_TESTS)
 	@echo "ONLY=fast left out $(SPARK_TESTS) and all tests marked spark: they need PySpark or a JVM"
 else
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not spark and not clients"
-	$(BIN)/pytest -m spark
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not spark and not clients and not soak"
+	$(BIN)/pytest -m "spark and not soak"
 endif
 
 test-clients: $(READY)-dev ## drivers of other languages against the sandbox, built from their registries
@@ -58,6 +58,9 @@ ifndef CDC_TEST_CONNECTION_STRING
 endif
 	@$(MAKE) --no-print-directory $(READY_TEST)
 	$(BIN)/pytest -m "sqlserver$(if $(filter fast,$(ONLY)), and not spark)"
+
+soak: $(READY)-all ## the long tests: minutes to hours (ONLY=fast: without a JVM)
+	$(BIN)/pytest -m "soak$(if $(filter fast,$(ONLY)), and not spark)" --timeout 0
 
 check: $(READY)-dev ## lint, format, types, the lock file, and which room may import which
 	$(BIN)/ruff check --quiet .

@@ -47,7 +47,11 @@ def engine(engine_name: str) -> Engine:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On a real server leave out what only the sandbox has."""
+    """Leave out what takes hours unless it is asked for, and on a real server the sandbox's own."""
+    if "soak" not in config.option.markexpr:
+        long = [item for item in items if item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     if CONNECTION_VARIABLE not in os.environ:
         return
     left_out = [item for item in items if _is_of_the_sandbox(item)]

@@ -14,6 +14,7 @@ PROMISED = {
     "demo",
     "dev",
     "test",
+    "soak",
     "test-clients",
     "test-sqlserver",
     "check",
@@ -21,7 +22,8 @@ PROMISED = {
     "clean",
 }
 PROGRAMS = ("cdc-assets", "pytest", "ruff", "mypy", "uv", "lint-imports", "python")
-NOT_HERE = "not spark and not clients"
+NOT_HERE = "not spark and not clients and not soak"
+SPARK_HERE = "pytest -m spark and not soak"
 SIDE_BY_SIDE = "-n 2 --dist loadfile --no-loadscope-reorder"
 RECORD = '#!/bin/sh\necho "${0##*/} $*" >>calls\n'
 
@@ -118,7 +120,7 @@ def test_all_tests_install_once_check_first_and_run_fast_before_spark(checkout: 
         "pytest",
     ]
     assert checkout.calls[0] == "setup.sh sandbox spark dev"
-    assert checkout.calls[-2:] == [f"pytest {SIDE_BY_SIDE} -m {NOT_HERE}", "pytest -m spark"]
+    assert checkout.calls[-2:] == [f"pytest {SIDE_BY_SIDE} -m {NOT_HERE}", SPARK_HERE]
 
 
 def test_fast_tests_need_no_spark_and_say_what_they_leave_out(checkout: Checkout) -> None:
@@ -133,6 +135,13 @@ def test_fast_tests_need_no_spark_and_say_what_they_leave_out(checkout: Checkout
 def test_the_drivers_of_other_languages_need_no_spark(checkout: Checkout) -> None:
     assert checkout.make("test-clients").returncode == 0
     assert checkout.calls == ["setup.sh sandbox dev", "pytest -m clients"]
+
+
+def test_the_long_tests_have_a_target_of_their_own(checkout: Checkout) -> None:
+    checkout.make("soak")
+    assert checkout.calls == ["setup.sh sandbox spark dev", "pytest -m soak --timeout 0"]
+    checkout.make("soak", "ONLY=fast")
+    assert checkout.calls == ["pytest -m soak and not spark --timeout 0"]
 
 
 def test_a_real_server_has_to_be_named(checkout: Checkout) -> None:
