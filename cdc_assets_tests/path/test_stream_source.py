@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from cdc_assets.errors import UnsupportedColumnError
+from cdc_assets.ingest.stream import planner_of
 from cdc_assets_tests.path.changing import commit
 from cdc_assets_tests.path.helpers import change_items, load
 from cdc_assets_tests.path.streaming import TABLE, in_order, options, read_stream
 from cdc_assets_tests.source import Project
 
 pytestmark = [pytest.mark.spark, pytest.mark.sqlserver]
+LARGE = 100_000
 
 
 @pytest.fixture
@@ -37,4 +40,29 @@ def test_the_stream_gives_what_the_sync_gives(items: Project, tmp_path: Path) ->
     (more,) = [batch for batch in read_stream(options(items), tmp_path / "checkpoint") if batch]
     assert {row["_start_lsn"] for row in more} & {row["_start_lsn"] for row in rows} == set()
     assert len(more) == 11
-    assert commit
+
+
+def test_a_value_that_outgrows_its_buffer_comes_once(items: Project) -> None:
+    """What a task gave before it is not given again."""
+    # Late: the fast tests must run where no PySpark is installed.
+    from cdc_assets.engines.spark.streaming import TaskReader  # noqa: PLC0415
+
+    items.source.execute("CREATE TABLE dbo.large (id int NOT NULL PRIMARY KEY, text nvarchar(max))")
+    items.source.enable("large")
+    given = options(items, captureInstance="dbo_large", arrowBatchSize="2")
+    planner = planner_of(given)
+    columns, start = planner.columns(), planner.initial()
+    small = ", ".join(f"({number}, N'small')" for number in range(5))
+    commit(
+        items.source,
+        f"INSERT INTO dbo.large VALUES {small}",
+        f"INSERT INTO dbo.large VALUES (9, REPLICATE(CAST(N'x' AS nvarchar(max)), {LARGE}))",
+    )
+    end = planner.latest(start, limited=False, until=None)
+    (planned,) = planner.ranges(start, end, columns)
+    read = TaskReader(planner.source, columns, planner.value_bytes_max).batches(planned)
+    rows = [row for batch in read for row in batch.to_pylist()]
+    assert [row["id"] for row in rows] == [0, 1, 2, 3, 4, 9]
+    assert rows[-1]["text"] == "x" * LARGE
+    with pytest.raises(UnsupportedColumnError, match="maxValueBytes: 50,000"):
+        list(TaskReader(planner.source, columns, 50_000).batches(planned))

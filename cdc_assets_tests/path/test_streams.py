@@ -184,47 +184,95 @@ def stop_at(point: FaultPoint) -> Callable[[FaultPoint], None]:
     return reach
 
 
+def own_stream(items: Project, target: Path, checkpoint: Path, **more: Any) -> Any:
+    """A stream of a table that is in no settings, until all is read."""
+    given = more.pop("given", {})
+    own = stream(items, **options(items, **given))
+    return finish(own.to_delta(str(target), "items-stream", str(checkpoint), trigger=NOW, **more))
+
+
+def own_lake(items: Project, target: Path) -> Any:
+    """Its bookkeeping."""
+    own = stream(items, **options(items))
+    return own._place(own._settings, str(target), "items-stream", None).database.lake
+
+
 def test_a_table_that_no_settings_know(items: Project, tmp_path: Path, checkpoint: Path) -> None:
     """B025: a checkpoint that is lost, or set back, is an error that says what to do."""
-    target = str(tmp_path / "own" / "items")
-
-    def run(**more: Any) -> Any:
-        own = stream(items, **options(items))
-        named = {"app_id": "items-stream", "checkpoint": str(checkpoint), "trigger": NOW}
-        return finish(own.to_delta(target, **named, **more))
-
-    run(bootstrap=True)
+    target = tmp_path / "own" / "items"
+    first = own_stream(items, target, checkpoint, bootstrap=True).generation
     change_items(items.source)
-    query = run(bootstrap=True)
+    own_stream(items, target, checkpoint)
     shutil.copytree(checkpoint, older := checkpoint.with_name("older"))
     own = stream(items, **options(items))
-    assert own.snapshot(target, "items-stream").lsn < query.generation.start.lsn.next()
+    assert own.snapshot(str(target), "items-stream") == first.start
     change_items(items.source, 300)
-    run()
-    database = own._place(own._settings, target, "items-stream", None).database
-    assert [row.rows for row in database.lake.facts.batches(target) if row.rows] == [13, 11]
-    assert database.lake.control.read()[target].end_lsn == items.source.captured()
-    shutil.rmtree(checkpoint)
+    own_stream(items, target, checkpoint)
+    lake = own_lake(items, target)
+    assert [row.rows for row in lake.facts.batches(str(target)) if row.rows] == [13, 11]
+    assert lake.control.read()[str(target)].end_lsn == items.source.captured()
+    checkpoint.rename(newest := checkpoint.with_name("newest"))
     with pytest.raises(CheckpointError, match=r"not there.*Restore the checkpoint"):
-        run()
+        own_stream(items, target, checkpoint)
     older.rename(checkpoint)
     with pytest.raises(CheckpointError, match=r"set back.*Restore the checkpoint"):
-        run()
-    with pytest.raises(SettingsError, match="bronze of the table"):
-        load(items)
-        change_items(items.source, 500)
-        run_sync(items)
-        bronze = items.database().table(TABLE).bronze_uri
-        own.to_delta(bronze, "items-stream", str(checkpoint), trigger=NOW)
+        own_stream(items, target, checkpoint)
+    shutil.rmtree(checkpoint)
+    newest.rename(checkpoint)
+    purge(items)
+    with pytest.warns(NewGenerationWarning, match="lost"):
+        query = own_stream(items, target, checkpoint, bootstrap=True, on_data_loss="resnapshot")
+    assert query.generation.number == 1
+    change_items(items.source, 500)
+    assert own_stream(items, target, checkpoint).generation.number == 1
+    apps = [row.app_id for row in lake.facts.batches(str(target)) if row.rows]
+    assert apps == ["items-stream", "items-stream", "items-stream.g1"]
+
+
+def purge(items: Project) -> None:
+    """Changes that cleanup takes, and one that it leaves."""
+    change_items(items.source, 900)
+    clean_up(items.source)
+    commit(items.source, "UPDATE dbo.items SET name = N'kept' WHERE id = 1")
+
+
+def test_an_own_stream_without_a_snapshot_skips_what_is_lost(
+    items: Project, tmp_path: Path, checkpoint: Path
+) -> None:
+    """B051: from the latest on; a gap is in the facts, and the stream goes on past it."""
+    target = tmp_path / "items"
+    change_items(items.source)
+    given = {"startingLsn": "latest", "failOnDataLoss": "no"}
+    own_stream(items, target, checkpoint, given=given)
+    lake = own_lake(items, target)
+    assert [row for row in lake.facts.batches(str(target)) if row.rows] == []
+    purge(items)
+    assert own_stream(items, target, checkpoint, given=given).generation.number == 0
+    left = items.source.rows("SELECT COUNT(*) FROM cdc.dbo_items_CT")[0][0]
+    assert [row.rows for row in lake.facts.batches(str(target)) if row.rows] == [left]
+    assert [row.event for row in lake.facts.events()] == ["data_skipped"]
+    with pytest.raises(SettingsError, match="began with a snapshot"):
+        own_stream(items, target, checkpoint, on_data_loss="resnapshot")
+
+
+def test_the_bronze_of_a_sync_is_no_target_of_an_own_stream(
+    items: Project, checkpoint: Path
+) -> None:
+    load(items)
+    change_items(items.source)
+    load(items)
+    bronze = items.database().table(TABLE).bronze_uri
+    with pytest.raises(SettingsError, match="bronze of the table dbo_items"):
+        own_stream(items, Path(bronze), checkpoint)
+    with pytest.raises(SettingsError, match="not where the settings have it"):
+        run_stream(items, checkpoint, target="elsewhere")
 
 
 def test_a_loss_is_healed_before_the_query_runs(items: Project, checkpoint: Path) -> None:
     load(items)
     change_items(items.source)
     run_stream(items, checkpoint)
-    change_items(items.source, 300)
-    clean_up(items.source)
-    commit(items.source, "UPDATE dbo.items SET name = N'kept' WHERE id = 1")
+    purge(items)
     with pytest.raises(DataLossError):
         run_stream(items, checkpoint)
     with pytest.warns(NewGenerationWarning, match="changes that were lost"):

@@ -119,7 +119,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._planner: Planner | None = planner
         self._columns = columns
         self._until: Offset | None = None
-        self._task = _TaskReader(planner.source, columns, planner.value_bytes_max)
+        self._task = TaskReader(planner.source, columns, planner.value_bytes_max)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_planner": None}
@@ -175,7 +175,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
 
 @dataclass(frozen=True)
-class _TaskReader:
+class TaskReader:
     """Reads one range in a task, with the smallest buffer that its largest value fits."""
 
     source: SourceConnection

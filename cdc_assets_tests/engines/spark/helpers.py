@@ -1,6 +1,7 @@
 """An engine over literal ranges, and one table with plans for it."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,3 +137,22 @@ def read(uri: str, *, by: str = "id") -> list[dict[str, Any]]:
     """A table's rows, ordered."""
     rows = DeltaTable(uri).to_pyarrow_table().to_pylist()
     return sorted(rows, key=lambda row: (row[by] is not None, row[by]))
+
+
+@contextmanager
+def event_log(session: Any, folder: Path) -> Iterator[Path]:
+    """What Spark writes where event logs are on; the shared session runs without."""
+    folder.mkdir()
+    context = session.sparkContext
+    jvm = context._jvm
+    conf = context._jsc.sc().conf().clone()
+    conf.set("spark.eventLog.rolling.enabled", "false").set("spark.eventLog.compress", "false")
+    listener = jvm.org.apache.spark.scheduler.EventLoggingListener(
+        "canary", jvm.scala.Option.empty(), jvm.java.net.URI(folder.as_uri()), conf
+    )
+    listener.start()
+    context._jsc.sc().addSparkListener(listener)
+    yield folder / "canary"
+    context._jsc.sc().listenerBus().waitUntilEmpty()
+    context._jsc.sc().removeSparkListener(listener)
+    listener.stop()

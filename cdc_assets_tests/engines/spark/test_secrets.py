@@ -1,7 +1,6 @@
 """The connection string is in the pickled data source and nowhere that Spark shows."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from cdc_assets.lake.files import Place
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.plans import Guard, ReadRange
 from cdc_assets.sqlserver.connection import SourceConnection
-from cdc_assets_tests.engines.spark.helpers import BRONZE, CANARY, LiteralEngine, Tables
+from cdc_assets_tests.engines.spark.helpers import BRONZE, CANARY, LiteralEngine, Tables, event_log
 
 SOURCE = SourceConnection("shop", f"Server=nowhere;UID=reader;PWD={CANARY}")
 LAKE = Place("s3://lake/t", {"secret_access_key": CANARY})
@@ -71,31 +70,12 @@ def test_the_event_log_does_not_show_the_password(
 ) -> None:
     batch = tables.changes((1, 2, {"id": 1, "name": "a"}))
     engine.read = lambda source, planned, size: iter([batch] if CANARY in source.text else ())
-    with event_log(engine, tmp_path / "events") as log:
+    with event_log(new_session(engine._config), tmp_path / "events") as log:
         assert engine.append(tables.append_plan(1, ReadRange("SELECT 1"))).rows == 1
     written = log.read_text()
     assert files.FILES_FORMAT in written
     assert "SparkListenerTaskEnd" in written
     assert CANARY not in written
-
-
-@contextmanager
-def event_log(engine: LiteralEngine, folder: Path) -> Iterator[Path]:
-    """What Spark writes where event logs are on; the shared session runs without."""
-    folder.mkdir()
-    context = new_session(engine._config).sparkContext
-    jvm = context._jvm
-    conf = context._jsc.sc().conf().clone()
-    conf.set("spark.eventLog.rolling.enabled", "false").set("spark.eventLog.compress", "false")
-    listener = jvm.org.apache.spark.scheduler.EventLoggingListener(
-        "canary", jvm.scala.Option.empty(), jvm.java.net.URI(folder.as_uri()), conf
-    )
-    listener.start()
-    context._jsc.sc().addSparkListener(listener)
-    yield folder / "canary"
-    context._jsc.sc().listenerBus().waitUntilEmpty()
-    context._jsc.sc().removeSparkListener(listener)
-    listener.stop()
 
 
 def test_a_format_is_registered_in_its_own_session_alone(engine: LiteralEngine) -> None:
