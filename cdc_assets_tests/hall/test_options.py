@@ -4,7 +4,13 @@ import pytest
 
 from cdc_assets.errors import SettingsError
 from cdc_assets.lsn import Lsn
-from cdc_assets.settings.model import DataLossPolicy, SchemaChangePolicy
+from cdc_assets.settings.load import connection_text
+from cdc_assets.settings.model import (
+    DatabaseSettings,
+    DataLossPolicy,
+    SchemaChangePolicy,
+    TableSettings,
+)
 from cdc_assets.settings.options import OPTIONS, UnknownOptionWarning, read_options
 from cdc_assets_tests.reference import PAGE, page
 
@@ -98,3 +104,12 @@ def test_a_secret_is_refused_and_not_repeated(name: str) -> None:
         read_options({**SOURCE, name: "Server=x;UID=u;PWD=Tr0ub4dor"})
     assert "Tr0ub4dor" not in repr(refused.value)
     assert "file:PATH" in str(refused.value)
+
+
+def test_a_connection_stands_in_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = DatabaseSettings(connection="env:SALES_ODBC", tables={"t": TableSettings()})
+    monkeypatch.setenv("SALES_ODBC", " Server=x ")
+    assert connection_text(settings, where="sales") == "Server=x"
+    monkeypatch.delenv("SALES_ODBC")
+    with pytest.raises(SettingsError, match="variable SALES_ODBC is not set"):
+        connection_text(settings, where="sales")

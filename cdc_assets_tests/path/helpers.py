@@ -57,6 +57,15 @@ def clean_up(source: Source) -> None:
     )
 
 
+def purge(source: Source) -> None:
+    """Changes that cleanup takes, and one that it leaves."""
+    change_items(source, 900)
+    newest = source.captured()
+    clean_up(source)
+    source.execute("UPDATE dbo.items SET name = N'kept' WHERE id = 1")
+    source.captured(minimum=newest)
+
+
 def load(project: Project, table: str = "dbo_items") -> tuple[TableOutcome, ApplyOutcome]:
     """One sync and one apply; a failing table raises its error."""
     report = run_sync(project)

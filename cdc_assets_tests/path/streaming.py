@@ -29,8 +29,8 @@ def options(project: Project, **more: str) -> dict[str, str]:
     """A source of the options alone, which no settings know."""
     project.write()
     ca_file = {"caFile": project.source.server.ca_file} if project.source.server.ca_file else {}
-    named = {"connection": f"file:{project.folder / 'source.odbc'}", "captureInstance": TABLE}
-    return {**named, **ca_file, **more}
+    source = {"connection": f"file:{project.folder / 'source.odbc'}", "captureInstance": TABLE}
+    return {**source, **ca_file, **more}
 
 
 def read_stream(
@@ -75,9 +75,13 @@ def stream(project: Project, **given: str) -> Any:
     """A `CdcStream` of dbo.items as the settings have it; with options, of those alone."""
     from cdc_assets.ingest.stream import CdcStream  # noqa: PLC0415
 
+    return CdcStream(session(), given or named(project))
+
+
+def named(project: Project) -> dict[str, str]:
+    """The options of dbo.items as the settings have it."""
     project.write()
-    named = {"table": f"{project.key}.{TABLE}", "settings": str(project.settings_file)}
-    return CdcStream(session(), given or named)
+    return {"table": f"{project.key}.{TABLE}", "settings": str(project.settings_file)}
 
 
 def run_stream(project: Project, checkpoint: Path, **more: Any) -> Any:
@@ -99,5 +103,5 @@ def main() -> None:
     from cdc_assets.ingest.stream import CdcStream  # noqa: PLC0415
 
     checkpoint, key = sys.argv[1:]
-    named = {"table": f"{key}.{TABLE}", "settings": os.environ["CDC_TABLES"]}
-    finish(CdcStream(session(), named).to_delta(checkpoint=checkpoint, trigger=NOW))
+    given = {"table": f"{key}.{TABLE}", "settings": os.environ["CDC_TABLES"]}
+    finish(CdcStream(session(), given).to_delta(checkpoint=checkpoint, trigger=NOW))

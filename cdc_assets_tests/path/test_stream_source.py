@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.errors import UnsupportedColumnError
-from cdc_assets.ingest.stream import planner_of
+from cdc_assets.errors import DataLossError, UnsupportedColumnError
+from cdc_assets.ingest.stream import error_of, planner_of
 from cdc_assets_tests.path.changing import commit
-from cdc_assets_tests.path.helpers import change_items, load
+from cdc_assets_tests.path.helpers import change_items, load, purge
 from cdc_assets_tests.path.streaming import TABLE, in_order, options, read_stream
 from cdc_assets_tests.source import Project
 
@@ -24,7 +24,10 @@ def engine_name() -> str:
 
 
 def test_the_stream_gives_what_the_sync_gives(items: Project, tmp_path: Path) -> None:
-    """B185: admission control; each micro-batch has so many commits, and all of them come."""
+    """B185: admission control; each micro-batch has so many commits, and all of them come.
+
+    B186: what ends a query is the error that was raised.
+    """
     load(items)
     for base in (100, 300, 500):
         change_items(items.source, base)
@@ -40,6 +43,10 @@ def test_the_stream_gives_what_the_sync_gives(items: Project, tmp_path: Path) ->
     (more,) = [batch for batch in read_stream(options(items), tmp_path / "checkpoint") if batch]
     assert {row["_start_lsn"] for row in more} & {row["_start_lsn"] for row in rows} == set()
     assert len(more) == 11
+    purge(items.source)
+    with pytest.raises(Exception, match="removed by cleanup") as failed:
+        read_stream(options(items), tmp_path / "checkpoint")
+    assert isinstance(error_of(failed.value), DataLossError)
 
 
 def test_a_value_that_outgrows_its_buffer_comes_once(items: Project) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from cdc_assets.engines.spark.failures import typed_error
 from cdc_assets.engines.spark.installed import require_pyspark
 from cdc_assets.ingest.stream.cdc_stream import CdcStream
 from cdc_assets.ingest.stream.planner import planner_of
 from cdc_assets.ingest.stream.queries import CdcQuery
 from cdc_assets.ingest.stream.starting import NewGenerationWarning
 
-__all__ = ["STREAM_FORMAT", "CdcQuery", "CdcStream", "NewGenerationWarning", "register"]
+__all__ = ["STREAM_FORMAT", "CdcQuery", "CdcStream", "NewGenerationWarning", "error_of", "register"]
 
 STREAM_FORMAT = "mssql_cdc"
 
@@ -22,3 +23,8 @@ def register(spark: Any) -> None:
     from cdc_assets.engines.spark import streaming  # noqa: PLC0415
 
     streaming.register(spark, STREAM_FORMAT, planner_of)
+
+
+def error_of(failure: BaseException) -> Exception | None:
+    """Our own error in what Spark raised for a query, as it was raised; None where it has none."""
+    return typed_error(failure)

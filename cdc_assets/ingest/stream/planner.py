@@ -242,7 +242,7 @@ class OffsetPlanner(SourcePlanner):
         """Left to the sink, which knows the table's position: it may be further than Spark's."""
 
     def _known(self, start: Offset | None) -> Known:
-        if self.generation is None or not self.commits_max:
+        if self.generation is None:
             return super()._known(start)
         newest_rows = functools.cache(self.database.lake.facts.newest_rows)
         (known,) = known_tables(self.database, [self.key], newest_rows)

@@ -141,11 +141,12 @@ def take(database: Database, key: str, *, resnapshot: bool = False) -> Offset:
     outcome = sync(database, [key], resnapshot=resnapshot).outcomes[key]
     if outcome.error is not None:
         raise outcome.error
-    if outcome.work is Work.WAITING or outcome.start is None:
+    taken = outcome.start or outcome.end
+    if outcome.work is Work.WAITING or taken is None:
         raise SnapshotWaitsError(
             "; ".join(outcome.warnings), where=str(database.table(key)), hint="Start it again."
         )
-    return outcome.start
+    return taken
 
 
 def _create(start: Start, known: Known) -> None:
