@@ -34,11 +34,13 @@ TESTS = Path(__file__).parents[1]
 TABLE = "dbo_items"
 HERE = "path/test_each_error.py"
 PROVOKED_BY = {
+    "another_writer": "path/test_streams.py::test_a_sync_beside_a_running_stream_stops_it",
     "capture_instance_unknown": "cli/test_bad_input.py::test_unknown_capture_instance",
     "bookkeeping": "path/test_positions.py::test_a_position_that_is_no_lsn",
     "capture_not_enabled": f"{HERE}::test_a_database_without_cdc",
     "capture_not_ready": "path/test_opening.py"
     "::test_a_person_waits_for_a_new_snapshot_and_is_told_in_the_end",
+    "checkpoint": "path/test_streams.py::test_a_table_that_no_settings_know",
     "child_failed": f"{HERE}::test_a_second_sandbox_on_one_state",
     "commit_conflict": f"{HERE}::test_two_resets_at_once",
     "data_loss": "path/test_losses.py::test_by_default_nothing_is_written",
