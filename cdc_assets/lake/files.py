@@ -97,15 +97,14 @@ def commit_files(
 def takes_files(table: DeltaTable, columns: tuple[Column, ...]) -> bool:
     """Whether files of these columns may be added as they are.
 
-    New columns, mapped names, partitions and what a writer must look at each row for are left to
-    the libraries.
+    New columns and other types, mapped names, partitions and what a writer must look at each row
+    for are left to the libraries.
     """
-    found = table.metadata()
-    names = {column.name for column in columns_of(table)}
+    types = {column.name: column.type for column in columns_of(table)}
     return (
-        all(column.name in names for column in columns)
+        all(types.get(column.name) == column.type for column in columns)
         and not is_mapped(table)
-        and not found.partition_columns
+        and not table.metadata().partition_columns
         and not asks_each_row(table)
         and not unwritable(table)
     )
@@ -173,7 +172,10 @@ def _write(place: PyFileSystem, schema: pa.Schema, groups: Iterator[pa.Table]) -
             place.delete_file(path)
         raise
     size = place.get_file_info(path).size
-    return DataFile(path, int(size or 0), found.to_json())
+    if not size:
+        # Readers plan by it: of a file said to be empty they read nothing.
+        raise OSError(f"the store tells no size of the file {path}, which was just written")
+    return DataFile(path, size, found.to_json())
 
 
 def _never_large(schema: pa.Schema) -> list[str]:

@@ -161,6 +161,7 @@ GENERATED = pa.field("name", pa.string(), metadata={"delta.generationExpression"
         ((ID, NAME), TWO, {}, True),
         ((ID,), TWO, {}, True),
         ((ID, Column("more", "INT")), TWO, {}, False),
+        ((Column("id", "BIGINT"), NAME), TWO, {}, False),
         ((ID, NAME), TWO, {"partition_by": ["name"]}, False),
         ((ID, NAME), TWO, {"configuration": {"delta.columnMapping.mode": "name"}}, False),
         ((ID, NAME), TWO, {"configuration": {"delta.appendOnly": "true"}}, True),
