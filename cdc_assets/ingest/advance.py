@@ -343,7 +343,8 @@ def _quiet(
     table = known.name
     existing_bronze(database, known)
     silver = database.lake.silver(table)
-    lost = known.silver_id is not None and (silver is None or table_id(silver) != known.silver_id)
+    wanted, found = known.silver_id, table_id(silver) if silver is not None else None
+    lost = wanted is not None and (found is None or wanted not in ("", found))
     quiet = _quiet_row(table, outcome)
     return replace(outcome, facts=(*outcome.facts, quiet), silver_lost=lost)
 

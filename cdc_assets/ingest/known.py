@@ -21,7 +21,11 @@ from cdc_assets.planning.snapshots import Snapshots
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the lake says of one table before the poll, and whether a new snapshot is asked for."""
+    """What the lake says of one table before the poll, and whether a new snapshot is asked for.
+
+    `silver_id` is Delta's id of silver as control has it: empty where it has none, None without a
+    row.
+    """
 
     name: TableName
     control: ControlRow | None

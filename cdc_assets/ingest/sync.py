@@ -194,7 +194,7 @@ def known_tables(
             name,
             own,
             taken,
-            silver_id=silver.table_id if silver else None,
+            silver_id=silver.table_id or "" if silver else None,
             gap=gaps.get(name.bronze),
             recorded=recorded[name.bronze],
             switch=switches.get(name.bronze),

@@ -89,18 +89,20 @@ def commit_of_rows(
 def changes_end(table: DeltaTable, app_id: str) -> Offset | None:
     """How far bronze's own change commits reach; None without any.
 
-    Where the log no longer tells of the newest one, its rows do, or nothing of bronze does: then
-    it is also None.
+    Where the log no longer tells of the newest one, its rows do, and of one that another tool has
+    written all rows; or nothing of bronze does, and it is also None.
     """
     commits = change_commits(table, app_id, None)
     if commits:
         return commits[0].end
     newest = table.transaction_version(app_id)
-    if newest is None or unreadable(table):
+    if unreadable(table):
         return None
+    which = (
+        f"`_operation` <> {Operation.SNAPSHOT:d}" if newest is None else f"`_batch_id` = {newest:d}"
+    )
     row = query(
-        "SELECT max(`_start_lsn`) AS lsn, max(`_commit_ts`) AS ts FROM bronze"
-        f" WHERE `_batch_id` = {newest:d}",
+        f"SELECT max(`_start_lsn`) AS lsn, max(`_commit_ts`) AS ts FROM bronze WHERE {which}",
         bronze=table,
     ).to_pylist()[0]
     lsn = Lsn.parse_optional(row["lsn"])

@@ -266,10 +266,10 @@ def _range(table: TableName, read: _Read, silver_id: str | None) -> _Range | Non
     One that is read in chunks counts from its completion on: its waves wait in bronze, and a
     first one's changes with them. Beside a further one the changes are applied, and the verdict
     waits (`silver_hold`); at its completion silver is rebuilt from it.
-    A silver that is another Delta table than the recorded one has no position.
+    A silver that is not there, or is another Delta table than the recorded one, has no position.
     """
     position = read.position
-    if position.table_id != silver_id:
+    if silver_id is None or position.table_id != silver_id:
         position = position.without_position()
     known = Lsn.parse_optional(position.snapshot_lsn)
     complete = read.snapshots.complete

@@ -1,5 +1,6 @@
 """Tables of the design's first releases, in a lake, with a source that has gone on: taken over."""
 
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -145,6 +146,31 @@ def test_older_tables_are_read_and_go_on(early: Project) -> None:
     batches = facts.batches(f"bronze/{TABLE}")
     assert len(batches) == 3
     assert batches[-1].engine == outcome.engine
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])
+def test_a_position_that_lags_behind_the_rows(early: Project) -> None:
+    """Who moves `end_lsn` with the verdict alone leaves it behind: bronze's rows say how far."""
+    bronze = f"bronze/{TABLE}"
+    (first,) = [row for row in early.database().lake.facts.events() if row.event == "bootstrap"]
+    control = DeltaTable(places(early.database())["control"])
+    control.update(updates={"end_lsn": f"'{first.max_lsn}'"}, predicate=f"table_name = '{bronze}'")
+    load(early)
+    assert_taken_over(early)
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])
+def test_a_silver_that_is_gone_has_no_position(early: Project) -> None:
+    """Also where control does not say of which table it speaks."""
+    load(early)
+    uris = places(early.database())
+    DeltaTable(uris["control"]).update(
+        updates={"table_id": "NULL"}, predicate=f"table_name = 'silver/{TABLE}'"
+    )
+    shutil.rmtree(uris["silver"])
+    _, applied = load(early)
+    assert applied.rebuilt
+    assert_taken_over(early)
 
 
 @pytest.mark.parametrize(
