@@ -112,7 +112,7 @@ def test_a_long_run_does_not_keep_its_facts_to_the_end(
         project.source.execute(f"CREATE TABLE dbo.{name} (id int NOT NULL PRIMARY KEY)")
         project.source.enable(name)
     project.tables = {"dbo_a": None, "dbo_b": None}
-    read, recorded = advance_module.read_snapshot, threading.Event()
+    read, recorded = advance_module.load_snapshot, threading.Event()
     record = recording.Recorder.record
 
     def waits(database: Database, prepared: PreparedSnapshot) -> TableOutcome:
@@ -126,7 +126,7 @@ def test_a_long_run_does_not_keep_its_facts_to_the_end(
             recorded.set()
 
     monkeypatch.setattr(recording, "RECORD_EVERY_SECONDS", 0.05)
-    monkeypatch.setattr(advance_module, "read_snapshot", waits)
+    monkeypatch.setattr(advance_module, "load_snapshot", waits)
     monkeypatch.setattr(recording.Recorder, "record", tells)
     run_sync(project)
     assert set(project.database().lake.control.read()) == {"bronze/dbo_a", "bronze/dbo_b"}

@@ -109,14 +109,14 @@ def test_an_unforeseen_failure_fails_its_table_alone(
     items.source.execute("CREATE TABLE dbo.other (id int NOT NULL PRIMARY KEY)")
     items.source.enable("other")
     items.tables = {TABLE: None, "dbo_other": None}
-    read = advance_module.read_snapshot
+    read = advance_module.load_snapshot
 
     def fails_for_other(*arguments: Any) -> Any:
         if arguments[1].table.key == "dbo_other":
             raise RuntimeError("\x1b[31mnobody foresaw this\x1b[0m\nand more")
         return read(*arguments)
 
-    monkeypatch.setattr(advance_module, "read_snapshot", fails_for_other)
+    monkeypatch.setattr(advance_module, "load_snapshot", fails_for_other)
     report = sync(items.database())
     assert report.outcomes[TABLE].work is Work.SNAPSHOT
     error = report.outcomes["dbo_other"].error
