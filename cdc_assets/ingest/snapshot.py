@@ -34,7 +34,7 @@ from cdc_assets.ingest.prepared import (
     open_snapshots,
     to_open,
 )
-from cdc_assets.ingest.ranges import snapshot_ranges, table_rows
+from cdc_assets.ingest.ranges import Query, snapshot_ranges, table_rows
 from cdc_assets.ingest.snapshot_events import completion
 from cdc_assets.ingest.waiting import Taken, next_lsn
 from cdc_assets.lake.bronze import snapshot_rows
@@ -50,6 +50,9 @@ from cdc_assets.planning.snapshots import Snapshot, Snapshots
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import Captured
 from cdc_assets.sqlserver.connection import Connection
+
+Constants = tuple[tuple[str, str | None], ...]
+"""Columns that all rows of a read share, and their values as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,20 +183,27 @@ def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcom
         plan = snapshot_plan(
             database,
             prepared,
-            tuple(
-                ReadRange(
-                    text,
-                    values,
-                    constants,
-                    names=columns.names,
-                    largest=queries.largest_values(text, columns.selected, columns.unbounded),
-                )
-                for text, values in ranges
-            ),
+            read_ranges(columns, ranges, constants),
         )
         return database.engine(prepared.choice).append(plan)
 
     return write_snapshot(database, prepared, read)
+
+
+def read_ranges(
+    columns: Captured, ranges: Sequence[Query], constants: Constants
+) -> tuple[ReadRange, ...]:
+    """The queries of a whole snapshot, as what one connection each reads."""
+    return tuple(
+        ReadRange(
+            text,
+            values,
+            constants,
+            names=columns.names,
+            largest=queries.largest_values(text, columns.selected, columns.unbounded),
+        )
+        for text, values in ranges
+    )
 
 
 def write_snapshot(
@@ -324,13 +334,15 @@ def time_of(connection: Connection, lsn: Lsn, instance: CaptureInstance, poll: P
     return Offset(lsn, mapped.commit_ts if mapped else created)
 
 
-def snapshot_constants(
-    database: Database, prepared: PreparedSnapshot
-) -> tuple[tuple[str, str | None], ...]:
+def snapshot_constants(database: Database, prepared: PreparedSnapshot) -> Constants:
     """Our columns of a snapshot's rows, as text; those not among them are NULL."""
-    at = prepared.snapshot.at
+    return constants_at(prepared.snapshot.at, database.settings.instance_of(prepared.table.key))
+
+
+def constants_at(at: Offset, instance: str) -> Constants:
+    """The same for a snapshot at an LSN, of an instance as the settings name it."""
     return (
-        ("_capture_instance", database.settings.instance_of(prepared.table.key)),
+        ("_capture_instance", instance),
         ("_start_lsn", str(at.lsn)),
         ("_operation", str(int(Operation.SNAPSHOT))),
         ("_commit_ts", at.commit_ts.isoformat()),

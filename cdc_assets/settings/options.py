@@ -146,6 +146,10 @@ def _starting(text: str) -> str | Lsn:
         return text.lower()
     if not text.lower().startswith("0x"):
         raise ValueError(f"{EARLIEST}, {LATEST} or an LSN, 0x and 20 hex digits")
+    return _lsn(text)
+
+
+def _lsn(text: str) -> Lsn:
     return Lsn.parse(text)
 
 
@@ -227,6 +231,14 @@ OPTIONS: tuple[Option, ...] = (
         "Where a stream without a snapshot starts: at all that CDC still holds, at what is new, or"
         " after an LSN.",
         _starting,
+    ),
+    Option(
+        "snapshotLsn",
+        "0x…",
+        "",
+        "Of `spark.read`: the LSN that the rows are stamped with, recorded before the read; by"
+        " default the newest. The changes after it go on from the same `startingLsn`.",
+        _lsn,
     ),
     _of("maxCommitsPerBatch", TableDefaults, "max_commits_per_batch", "number"),
     _of("numPartitions", DatabaseSettings, "num_partitions", "number or auto", auto=True),

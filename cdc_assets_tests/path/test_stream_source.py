@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.errors import DataLossError, UnsupportedColumnError
-from cdc_assets.ingest.stream import error_of, planner_of
+from cdc_assets.errors import DataLossError, HistoryChangedError, UnsupportedColumnError
+from cdc_assets.ingest.stream import error_of, planner_of, register
 from cdc_assets_tests.path.changing import commit
 from cdc_assets_tests.path.helpers import change_items, load, purge
-from cdc_assets_tests.path.streaming import TABLE, in_order, options, read_stream
+from cdc_assets_tests.path.streaming import TABLE, in_order, options, read_stream, session
 from cdc_assets_tests.source import Project
 
 pytestmark = [pytest.mark.spark, pytest.mark.sqlserver]
@@ -47,6 +47,27 @@ def test_the_stream_gives_what_the_sync_gives(items: Project, tmp_path: Path) ->
     with pytest.raises(Exception, match="removed by cleanup") as failed:
         read_stream(options(items), tmp_path / "checkpoint")
     assert isinstance(error_of(failed.value), DataLossError)
+
+
+def test_the_table_as_it_is_now(items: Project) -> None:
+    """B051: rows of a snapshot are no changes, and the changes go on after its LSN."""
+    load(items)
+    change_items(items.source)
+    spark = session()
+    register(spark)
+    start = planner_of(options(items, startingLsn="latest")).initial()
+    given = options(items, snapshotLsn=str(start.lsn), columns="id,name")
+    rows = [
+        row.asDict() for row in spark.read.format("mssql_cdc").options(**given).load().collect()
+    ]
+    assert sorted((row["id"], row["name"]) for row in rows) == sorted(
+        items.source.rows("SELECT id, name FROM dbo.items")
+    )
+    assert {(r["_operation"], r["_start_lsn"], r["_seqval"]) for r in rows} == {
+        (0, str(start.lsn), None)
+    }
+    with pytest.raises(HistoryChangedError, match="snapshotLsn"):
+        planner_of(options(items, snapshotLsn="0x" + "F" * 20)).snapshot()
 
 
 def test_a_value_that_outgrows_its_buffer_comes_once(items: Project) -> None:

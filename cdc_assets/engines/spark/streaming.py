@@ -1,4 +1,4 @@
-"""The streaming data source: offsets and ranges from a planner, rows read in Spark tasks.
+"""The data source `mssql_cdc`: offsets and ranges from a planner, rows read in Spark tasks.
 
 Spark plans in a Python process of the query's own, on the driver's machine, and reads in tasks.
 Neither the options nor the plan hold the connection: the planner resolves it, and it crosses to
@@ -13,7 +13,12 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -72,6 +77,10 @@ class Planner(Protocol):
         """What tasks read of (start, end]; nothing where the rows are somebody else's work."""
         ...
 
+    def snapshot(self) -> tuple[ReadRange, ...]:
+        """What tasks read of the table as it is now."""
+        ...
+
 
 PlannerOf = Callable[[Mapping[str, str]], Planner]
 """Makes a planner from a query's options, in whatever process Spark wants one."""
@@ -100,16 +109,40 @@ class CdcSource(DataSource):  # type: ignore[misc]
         with typed_in_text():
             return ddl(self._planner().columns())
 
+    def reader(self, schema: Any) -> DataSourceReader:
+        """The table as it is now: `spark.read`."""
+        with typed_in_text():
+            return SnapshotReader(self._planner(), _declared(schema))
+
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Offsets, ranges and rows of one query."""
-        columns = tuple(
-            Column(field.name, field.dataType.simpleString().upper()) for field in schema.fields
-        )
         with typed_in_text():
-            return StreamReader(self._planner(), columns)
+            return StreamReader(self._planner(), _declared(schema))
 
     def _planner(self) -> Planner:
         return self.maker.make(dict(self.options))
+
+
+def _declared(schema: Any) -> tuple[Column, ...]:
+    """Spark's schema as declared columns."""
+    return tuple(Column(f.name, f.dataType.simpleString().upper()) for f in schema.fields)
+
+
+class SnapshotReader(DataSourceReader):  # type: ignore[misc]
+    """Reads a table once; planned where it is made, so that a task knows no planner."""
+
+    def __init__(self, planner: Planner, columns: tuple[Column, ...]) -> None:
+        self._ranges = planner.snapshot()
+        self._task = TaskReader(planner.source, columns, planner.value_bytes_max)
+
+    def partitions(self) -> list[InputPartition]:
+        """A range for each task."""
+        return [InputPartition(planned) for planned in self._ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """In a task: a range's rows."""
+        with typed_in_text():
+            yield from self._task.batches(partition.value)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]

@@ -15,8 +15,9 @@ from cdc_assets.ingest.columns import columns_to_load
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.parts import Part, batch_end, counted_parts, split
 from cdc_assets.ingest.poll import poll_database, read_max_lsn
+from cdc_assets.ingest.ranges import snapshot_ranges
 from cdc_assets.ingest.schema import FittedColumns, check_policy, ddl_changes
-from cdc_assets.ingest.snapshot import time_of
+from cdc_assets.ingest.snapshot import constants_at, read_ranges, time_of
 from cdc_assets.ingest.stream.places import settings_of
 from cdc_assets.ingest.sync import known_tables
 from cdc_assets.lake.lake import Lake
@@ -144,6 +145,28 @@ class SourcePlanner:
             return ()
         return with_retries(lambda: self._ranges(start, end, columns))
 
+    def snapshot(self) -> tuple[ReadRange, ...]:
+        """The table as it is now, stamped with an LSN recorded before it is read (seed 0016).
+
+        A stream that starts after that LSN reads again what was committed meanwhile. Raises
+        `HistoryChangedError` for a `snapshotLsn` that is still to come.
+        """
+
+        def found() -> tuple[ReadRange, ...]:
+            known = self._known(None)
+            with self.database.connections.lend() as connection:
+                instance, poll = self._look(connection, known, None)
+                newest = newest_lsn(poll, instance)
+                at = time_of(connection, self.options.get("snapshotLsn", newest), instance, poll)
+                check_history(at, newest, where=str(known.name), name="snapshotLsn")
+                columns = columns_to_load(self.database, known.name, connection, instance, None)
+                count = self.database.settings.num_partitions
+                ranges = snapshot_ranges(connection, instance, columns, count)
+            wanted = self.database.settings.instance_of(self.key)
+            return read_ranges(columns, ranges, constants_at(at, wanted))
+
+        return with_retries(found)
+
     def _ranges(
         self, start: Offset, end: Offset, columns: tuple[Column, ...]
     ) -> tuple[ReadRange, ...]:
@@ -236,6 +259,10 @@ class OffsetPlanner(SourcePlanner):
         self, start: Offset, end: Offset, columns: tuple[Column, ...]
     ) -> tuple[ReadRange, ...]:
         """Nothing: the sink reads them."""
+        return ()
+
+    def snapshot(self) -> tuple[ReadRange, ...]:
+        """Nothing either: a stream's snapshot is taken as a sync takes it."""
         return ()
 
     def _check(self, known: Known, start: Offset, instance: CaptureInstance, poll: Poll) -> None:
