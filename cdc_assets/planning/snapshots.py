@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cdc_assets.contract import COMPLETED_SNAPSHOT, Event, SnapshotMode
@@ -54,7 +54,8 @@ class Snapshots:
     `opens` is how many were ever opened, which is also the last version of that transaction id,
     and `used` are their LSNs: transaction ids too, which a reset does not free. An LSN past which
     changes were skipped is among them, since no poll gave that either. `discarded` are the
-    ids of the bronze and silver tables that resets have given up.
+    ids of the bronze and silver tables that resets have given up. `keys` are those of each
+    snapshot since the last reset, by its LSN.
     """
 
     complete: Snapshot | None = None
@@ -64,6 +65,7 @@ class Snapshots:
     opens: int = 0
     used: frozenset[Lsn] = frozenset()
     discarded: frozenset[str] = frozenset()
+    keys: Mapping[Lsn, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def newest(self) -> Snapshot | None:
@@ -124,10 +126,12 @@ def snapshots_of(events: Sequence[FactsRow]) -> Snapshots:
     bootstrap: Offset | None = None
     after_loss: Offset | None = None
     opens: dict[Lsn, Snapshot] = {}
+    keys: dict[Lsn, tuple[str, ...]] = {}
     for row in this_life(events):
         snapshot = _snapshot(row)
         if snapshot is None:
             continue
+        keys[snapshot.at.lsn] = snapshot.keys
         if row.event == Event.SNAPSHOT_OPEN:
             opened = _newer(opened, snapshot)
             opens[snapshot.at.lsn] = snapshot
@@ -146,7 +150,7 @@ def snapshots_of(events: Sequence[FactsRow]) -> Snapshots:
         complete = replace(complete, identity=begun.identity, reader=begun.reader, mode=begun.mode)
     number = sum(row.event == Event.SNAPSHOT_OPEN for row in events)
     used, discarded = _used(events), _discarded(events)
-    return Snapshots(complete, opened, bootstrap, after_loss, number, used, discarded)
+    return Snapshots(complete, opened, bootstrap, after_loss, number, used, discarded, keys)
 
 
 def this_life(events: Iterable[FactsRow]) -> list[FactsRow]:

@@ -156,7 +156,7 @@ def _apply(
     work = _range(table, read, None if given_up else silver_id)
     if work is None:
         return ApplyOutcome(table.key, bronze_found=True, hold=Hold.SNAPSHOT_OPEN)
-    keys = _keys(database, table, read)
+    keys = _keys(database, table, read, work.snapshot)
     if given_up or read.position.table_id not in (None, silver_id):
         # Before another table takes its place: an empty silver must not carry a verdict.
         lost = ControlRow(table.silver)
@@ -224,11 +224,15 @@ def _read(
     )
 
 
-def _keys(database: Database, table: TableName, read: _Read) -> tuple[str, ...]:
-    """Silver's key: the settings', else the unique index as the snapshot recorded it."""
+def _keys(database: Database, table: TableName, read: _Read, snapshot: Lsn) -> tuple[str, ...]:
+    """Silver's key: the settings', else the unique index as silver's own snapshot recorded it.
+
+    A further one may be open for another index, and silver is what it was until that is applied.
+    """
     named = database.settings.tables[table.key].keys
-    newest = read.snapshots.newest
-    keys = named or (newest.keys if newest else ())
+    complete = read.snapshots.complete
+    recorded = read.snapshots.keys.get(snapshot, complete.keys if complete else ())
+    keys = named or recorded
     if not keys:
         raise SilverKeyError(
             "its key is unknown: the capture instance has no unique index",

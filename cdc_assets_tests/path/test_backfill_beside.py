@@ -268,3 +268,33 @@ def test_names_of_any_kind(project: Project) -> None:
     assert run_backfill(project).done
     load(project)
     assert project.silver(TABLE, ["id", "a b"]) == [(i, i) for i in range(1, 7)]
+
+
+def test_silver_keeps_its_key_while_one_is_open(project: Project) -> None:
+    """It is the last complete snapshot's state; another unique index is the open one's."""
+    source = project.source
+    source.execute("CREATE TABLE dbo.items (id int NOT NULL PRIMARY KEY, name nvarchar(20))")
+    source.execute(*(f"INSERT INTO dbo.items VALUES ({i}, N'n')" for i in range(1, 5)))
+    source.enable("items")
+    project.tables = {TABLE: {"chunk_rows": 2}}
+    load(project)
+    source.execute(
+        "ALTER TABLE dbo.items ADD code int NOT NULL DEFAULT 0",
+        "UPDATE dbo.items SET code = id",
+        "CREATE UNIQUE INDEX ux ON dbo.items (code)",
+        "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'items',"
+        " @capture_instance = N'items2', @role_name = NULL, @index_name = N'ux',"
+        " @supports_net_changes = 0",
+        f"GRANT SELECT ON cdc.[items2_CT] TO [{source.server.reader_login}]",
+        "UPDATE dbo.items SET name = N'a' WHERE id = 1",
+    )
+    source.captured()
+    run_sync(project)
+    project.tables[TABLE]["snapshot"] = "chunked"
+    assert sync(project.database(), resnapshot=True).outcomes[TABLE].work is Work.OPENED
+    assert events(project, Event.SNAPSHOT_OPEN)[-1].payload["keys"] == ["code"]
+    assert not apply_changes(project.database(), TABLE).rebuilt
+    project.assert_identical(TABLE, ("id", "name"))
+    assert run_backfill(project).done
+    assert apply_changes(project.database(), TABLE).rebuilt
+    project.assert_identical(TABLE, ("id", "name", "code"))
