@@ -7,7 +7,7 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -37,7 +37,13 @@ from cdc_assets.lake.tables import (
     table_id,
 )
 from cdc_assets.planning.merging import key_bounds, quoted
-from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult
+from cdc_assets.planning.plans import (
+    AppendPlan,
+    AppendResult,
+    ApplyPlan,
+    ApplyResult,
+    at_once,
+)
 from cdc_assets.planning.ranges import shared_constants
 from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, Connections
 from cdc_assets.sqlserver.odbc_errors import ValueTooLargeError
@@ -57,14 +63,16 @@ class ArrowEngine:
         self._connections = connections
         self._options = dict(options)
 
-    def append(self, plan: AppendPlan) -> AppendResult:
+    def append(self, plan: AppendPlan, ready: Callable[[], None] = at_once) -> AppendResult:
         """Read the plan's ranges, several at a time, and stream them into one commit."""
         with lake_failures(plan.uri):
             return retry_conflicts(
-                lambda: self._append_once(plan), where=plan.table, attempts_max=APPEND_ATTEMPTS_MAX
+                lambda: self._append_once(plan, ready),
+                where=plan.table,
+                attempts_max=APPEND_ATTEMPTS_MAX,
             )
 
-    def _append_once(self, plan: AppendPlan) -> AppendResult:
+    def _append_once(self, plan: AppendPlan, ready: Callable[[], None]) -> AppendResult:
         table = DeltaTable(plan.uri, storage_options=self._options)
         # A reset after this look is a change of the table's metadata, to which the commit loses.
         check_same(table_id(table), plan.table_id, where=plan.table)
@@ -73,7 +81,7 @@ class ArrowEngine:
             return AppendResult(committed=False)
 
         def attempt(large_value_bytes: int) -> AppendResult:
-            reading = _Reading(self._connections, plan, large_value_bytes)
+            reading = _Reading(self._connections, plan, large_value_bytes, ready)
             has_large = large_value_bytes > LARGE_VALUE_BYTES_START
             place = Place(table.table_uri, self._options) if has_large else None
             return _write(table, plan, reading, place)
@@ -219,6 +227,7 @@ class _Reading:
     connections: Connections
     plan: AppendPlan
     large_value_bytes: int
+    ready: Callable[[], None]
     rows: int = 0
     bytes: int = 0
     waits: list[int | None] = field(default_factory=list)
@@ -226,7 +235,7 @@ class _Reading:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def batches(self) -> Generator[pa.RecordBatch]:
-        """Non-empty batches of all ranges, in no order between ranges."""
+        """Non-empty batches of all ranges, in no order between ranges; ends when all is ready."""
         several = len(self.plan.ranges) > 1
         shared = shared_constants(self.plan.columns, self.plan.ranges)
         read = [column.name for column in self.plan.columns if column.name not in shared]
@@ -236,6 +245,7 @@ class _Reading:
                     self.rows += batch.num_rows
                     self.bytes += sum(batch.column(name).nbytes for name in read)
                     yield batch
+            self.ready()
         except Exception as error:
             self.error = self.error or error
             raise

@@ -7,9 +7,10 @@ change engine between any two calls.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
-from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult
+from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, at_once
 
 
 class Engine(Protocol):
@@ -17,8 +18,12 @@ class Engine(Protocol):
 
     name: str
 
-    def append(self, plan: AppendPlan) -> AppendResult:
+    def append(self, plan: AppendPlan, ready: Callable[[], None] = at_once) -> AppendResult:
         """Read the plan's ranges and append them to bronze as one commit.
+
+        `ready` is called between the two, once or more: it returns when the commit may be made,
+        and what it raises ends the append. Where a library reads and commits in one, it is called
+        before. It may only wait: one of delta-rs's own workers may call it.
 
         Reads nothing where `plan.tag` is committed already. Raises `DataLossError` when a guard
         finds its range purged after the read, or when a range gave another number of rows than

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 from cdc_assets import faults
 from cdc_assets.clock import utc_now
@@ -18,11 +18,9 @@ from cdc_assets.engines.database import Database
 from cdc_assets.errors import (
     CaptureNotReadyError,
     CommitConflictError,
-    DataLossError,
     SettingsError,
 )
 from cdc_assets.faults import FaultPoint
-from cdc_assets.ingest.changes import existing_bronze
 from cdc_assets.ingest.chunked import chunk_sizes, mode_conflict
 from cdc_assets.ingest.chunking import (
     extent_of,
@@ -32,24 +30,22 @@ from cdc_assets.ingest.chunking import (
     stored_extent,
     stored_plan,
 )
-from cdc_assets.ingest.clock import commit_at_or_below, first_commit_times
+from cdc_assets.ingest.clock import commit_at_or_below
 from cdc_assets.ingest.known import Known
-from cdc_assets.ingest.losses import find_loss, look_again, read_position
 from cdc_assets.ingest.outcome import BackfillOutcome, BackfillState
 from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.ingest.snapshot import read_high_mark
 from cdc_assets.ingest.snapshot_events import completion
 from cdc_assets.ingest.sync import known_tables
-from cdc_assets.ingest.waves import Look, WaveMeasure, append_wave, columns_of_wave, tell_wave
+from cdc_assets.ingest.waves import Look, WaveMeasure, append_wave, look_before, tell_wave
+from cdc_assets.lake import STREAMS_MAY_WAIT
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.chunks import ChunkPlan
 from cdc_assets.planning.offsets import Offset
-from cdc_assets.planning.polls import CaptureInstance, Poll
-from cdc_assets.planning.positions import newest_lsn
 from cdc_assets.planning.snapshots import Snapshot
-from cdc_assets.planning.waves import Waves, low_headroom, plan_row, waves_of
-from cdc_assets.sqlserver.connection import Connection, with_retries
+from cdc_assets.planning.waves import WaveCommit, Waves, low_headroom, plan_row, waves_of
+from cdc_assets.sqlserver.connection import with_retries
 
 _log = logging.getLogger(__name__)
 
@@ -103,10 +99,20 @@ class _Call:
     limits: BackfillLimits
     opened: Snapshot
     waves: Waves
+    teller: ThreadPoolExecutor
+    newest: WaveCommit | None = None
+    """The wave it has appended last."""
+    telling: Future[None] | None = None
     read_waves: int = 0
     rows: int = 0
     chunks: int = 0
     began: float = field(default_factory=time.monotonic)
+
+    def settle(self) -> None:
+        """Wait until the wave appended last is told of; raises what kept it from that."""
+        if self.telling is not None:
+            self.telling.result()
+            self.telling = None
 
     def outcome(self, state: BackfillState, reason: str) -> BackfillOutcome:
         """How far it is now."""
@@ -147,9 +153,11 @@ def _run(
     opened = _opened(known, wanted)
     if opened is None:
         return _nothing_open(known, waves)
-    call = _Call(database, key, limits, opened, waves)
-    while (outcome := _step(call)) is None:
-        pass
+    with ThreadPoolExecutor(1, f"tell-{known.name}") as teller:
+        call = _Call(database, key, limits, opened, waves, teller)
+        while (outcome := _step(call)) is None:
+            pass
+        call.settle()
     return outcome
 
 
@@ -159,10 +167,10 @@ def _step(call: _Call) -> BackfillOutcome | None:
     known, waves = _known(database, call.key)
     if known.snapshots.open != call.opened:
         return _overtaken(call, known)
-    call.waves = waves
+    call.waves = waves = waves.after(call.newest)
     limit = call.limit()
     try:
-        look = with_retries(lambda: _look(call, known))
+        look = with_retries(lambda: look_before(database, known, call.opened, waves))
     except CaptureNotReadyError as waits:
         return call.outcome(BackfillState.WAITING_CAPTURE, f"{waits.what}. {waits.hint}")
     if look.next_wave > waves.newest + 1 and _tell(database, look):
@@ -170,6 +178,9 @@ def _step(call: _Call) -> BackfillOutcome | None:
     plan = _planned(database, look)
     call.waves = replace(waves, chunks_total=len(plan.chunks))
     if not waves.next_chunks(plan, 1):
+        if call.telling is not None:
+            call.settle()
+            return None  # The facts are asked once more: they tell how many rows it was.
         _complete(database, look)
         return call.outcome(BackfillState.DONE, "every chunk is in bronze")
     if limit:
@@ -234,47 +245,6 @@ def _overtaken(call: _Call, known: Known) -> BackfillOutcome:
     return call.outcome(BackfillState.ABANDONED, f"the snapshot at {at} was given up{now}")
 
 
-def _look(call: _Call, known: Known) -> Look:
-    """Source and lake before a wave; raises `DataLossError` where the changes are lost."""
-    database, table = call.database, known.name
-    bronze = existing_bronze(database, known)
-    position = read_position(database, known)
-    instance, poll = look_again(database, known, position)
-    loss = find_loss(position, known, instance, poll)
-    if loss is not None:
-        raise DataLossError(
-            f"its chunked snapshot cannot be completed: {loss.what}",
-            where=str(table),
-            hint="The next sync does as `on_data_loss` says. A new snapshot abandons this one:"
-            f" cdc-assets sync --resnapshot {str(table).replace('.', ' ', 1)}.",
-        )
-    if poll.max is None and newest_lsn(poll, instance) < call.opened.at.lsn:
-        raise CaptureNotReadyError(
-            "capture has given no LSN yet", where=str(table), hint="The next backfill looks again."
-        )
-    with database.connections.lend() as connection:
-        columns, declared = columns_of_wave(database, known, connection, (instance, poll), bronze)
-        return Look(
-            known=known,
-            opened=call.opened,
-            bronze=bronze,
-            instance=instance,
-            poll=poll,
-            position=position,
-            columns=columns,
-            declared=declared,
-            waves=call.waves,
-            watermark=_watermark(connection, instance, poll),
-        )
-
-
-def _watermark(connection: Connection, instance: CaptureInstance, poll: Poll) -> datetime:
-    """The commit time of the instance's low watermark; its creation where none is mapped."""
-    mark = poll.watermarks.get(instance.name) or instance.start_lsn
-    found = first_commit_times(connection, [mark], poll.clock)
-    return found.get(mark, poll.clock.to_utc(instance.identity.created_at, mark))
-
-
 def _low_headroom(call: _Call, look: Look) -> float | None:
     created = look.poll.clock.to_utc(look.instance.identity.created_at, look.instance.start_lsn)
     hours_min = call.limits.min_headroom_hours
@@ -320,20 +290,22 @@ def _wave(call: _Call, look: Look, plan: ChunkPlan) -> None:
     database = call.database
     began, started_at = time.monotonic(), utc_now()
     count = database.settings.num_partitions
-    commit, result = with_retries(lambda: append_wave(database, look, plan, count))
+    if not STREAMS_MAY_WAIT:
+        call.settle()
+    commit, result = with_retries(lambda: append_wave(database, look, plan, count, call.settle))
+    call.settle()
     seconds = time.monotonic() - began
     faults.reach(FaultPoint.WAVE_APPENDED)
-    measure = WaveMeasure(commit, result, started_at, seconds)
-    if not _tell(database, look, measure if result.committed else None):
-        raise CommitConflictError(
-            f"wave {commit.wave} of its snapshot was appended, and bronze has not got it",
-            where=str(look.table),
-            hint="Another job writes the table, or has put another in its place. Run it again.",
-        )
     call.read_waves += 1
     if result.committed:
         call.rows += result.rows
         call.chunks += len(commit.chunks)
+        call.newest = commit
+    measure = WaveMeasure(commit, result, started_at, seconds) if result.committed else None
+    # The next wave is read meanwhile, as if bronze had this one: it is not appended before.
+    call.telling = call.teller.submit(_tell_appended, database, look, commit, measure)
+    if not result.committed:
+        call.settle()
     done = len(look.waves.done) + len(commit.chunks)
     left = (time.monotonic() - call.began) / max(call.chunks, 1) * (len(plan.chunks) - done)
     _log.info(
@@ -348,7 +320,24 @@ def _wave(call: _Call, look: Look, plan: ChunkPlan) -> None:
     )
 
 
-def _tell(database: Database, look: Look, measure: WaveMeasure | None = None) -> bool:
+def _tell_appended(
+    database: Database, look: Look, planned: WaveCommit, measure: WaveMeasure | None
+) -> None:
+    """Tell of the wave that was appended, whosever it is.
+
+    Another run may have been first, or have told of ours and gone on to the next one.
+    """
+    told = _tell(database, look, measure)
+    is_other = measure is not None and told is not None and told.wave == planned.wave
+    if told is None or (is_other and told != planned):
+        raise CommitConflictError(
+            f"wave {planned.wave} of its snapshot was appended, and bronze has not got it",
+            where=str(look.table),
+            hint="Another job writes the table, or has put another in its place. Run it again.",
+        )
+
+
+def _tell(database: Database, look: Look, measure: WaveMeasure | None = None) -> WaveCommit | None:
     reached = with_retries(lambda: _reached(database, look))
     return tell_wave(database, look, reached, measure)
 

@@ -6,6 +6,7 @@ that is found, never from the attempt: a rerun after a crash finds the wave of t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -15,11 +16,14 @@ from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Column, Operation
 from cdc_assets.engines.database import Database
+from cdc_assets.errors import CaptureNotReadyError, DataLossError
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.changes import existing_bronze
 from cdc_assets.ingest.chunking import chunk_query, last_bound
-from cdc_assets.ingest.clock import latest_commit_ts
+from cdc_assets.ingest.clock import first_commit_times, latest_commit_ts
 from cdc_assets.ingest.columns import columns_to_load
 from cdc_assets.ingest.known import Known
+from cdc_assets.ingest.losses import find_loss, look_again, read_position
 from cdc_assets.ingest.snapshot import declared_columns, time_of
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import beyond_arrow, check_names, table_id
@@ -73,7 +77,52 @@ class Look:
         return 0 if written is None else written + 1
 
 
-def columns_of_wave(
+def look_before(database: Database, known: Known, opened: Snapshot, waves: Waves) -> Look:
+    """Source and lake before a wave.
+
+    Raises `DataLossError` where the changes after S are lost, and `CaptureNotReadyError` where
+    capture has given no LSN yet.
+    """
+    table = known.name
+    bronze = existing_bronze(database, known)
+    position = read_position(database, known)
+    instance, poll = look_again(database, known, position)
+    loss = find_loss(position, known, instance, poll)
+    if loss is not None:
+        raise DataLossError(
+            f"its chunked snapshot cannot be completed: {loss.what}",
+            where=str(table),
+            hint="The next sync does as `on_data_loss` says. A new snapshot abandons this one:"
+            f" cdc-assets sync --resnapshot {str(table).replace('.', ' ', 1)}.",
+        )
+    if poll.max is None and newest_lsn(poll, instance) < opened.at.lsn:
+        raise CaptureNotReadyError(
+            "capture has given no LSN yet", where=str(table), hint="The next backfill looks again."
+        )
+    with database.connections.lend() as connection:
+        columns, declared = _columns(database, known, connection, (instance, poll), bronze)
+        return Look(
+            known=known,
+            opened=opened,
+            bronze=bronze,
+            instance=instance,
+            poll=poll,
+            position=position,
+            columns=columns,
+            declared=declared,
+            waves=waves,
+            watermark=_watermark(connection, instance, poll),
+        )
+
+
+def _watermark(connection: Connection, instance: CaptureInstance, poll: Poll) -> datetime:
+    """The commit time of the instance's low watermark; its creation where none is mapped."""
+    mark = poll.watermarks.get(instance.name) or instance.start_lsn
+    found = first_commit_times(connection, [mark], poll.clock)
+    return found.get(mark, poll.clock.to_utc(instance.identity.created_at, mark))
+
+
+def _columns(
     database: Database,
     known: Known,
     connection: Connection,
@@ -109,11 +158,12 @@ def stamp_of(connection: Connection, look: Look) -> Offset:
 
 
 def append_wave(
-    database: Database, look: Look, plan: ChunkPlan, count: int
+    database: Database, look: Look, plan: ChunkPlan, count: int, ready: Callable[[], None]
 ) -> tuple[WaveCommit, AppendResult]:
     """Read the next `count` chunks under one stamp, and append them as one commit.
 
-    Gives what was planned; bronze may have another wave of its number, if another run was first.
+    That is not made before `ready` returns, which waits until the wave before is told of. Gives
+    what was planned; bronze may have another wave of its number, if another run was first.
     """
     table, waves = look.table, look.waves
     with database.connections.lend() as connection:
@@ -143,7 +193,7 @@ def append_wave(
         table_id=table_id(look.bronze),
         keeps_empty=True,
     )
-    return commit, database.engine(choice).append(planned)
+    return commit, database.engine(choice).append(planned, ready)
 
 
 def _choice(database: Database, look: Look, chunks: tuple[Chunk, ...]) -> EngineChoice:
@@ -184,8 +234,8 @@ class WaveMeasure:
 
 def tell_wave(
     database: Database, look: Look, reached: Offset | None, measure: WaveMeasure | None = None
-) -> bool:
-    """Write the facts of bronze's newest wave, if it is not known of; gives whether there is one.
+) -> WaveCommit | None:
+    """Write the facts of bronze's newest wave, if it is not known of, and give that.
 
     Then what is known of the waves is old: the next one must be planned from a new look.
 
@@ -196,10 +246,10 @@ def tell_wave(
     look.bronze.update_incremental()
     newest = look.next_wave - 1
     if newest <= look.waves.newest:
-        return False
+        return None
     commit = committed_wave(look.bronze, _unknown(look, newest), look.waves.first)
     if commit is None:
-        return False
+        return None
     rows = rows_by_chunk(look.bronze, snapshot, commit.stamp.lsn, commit.chunks)
     own = measure if measure is not None and measure.commit == commit else None
     found = [_measured(row, look, own) for row in commit.facts_rows(rows, reached)]
@@ -216,7 +266,7 @@ def tell_wave(
     entry = FactsEntry(tuple(found), table.wave_app(snapshot), newest)
     database.lake.facts.append([entry])
     faults.reach(FaultPoint.WAVE_TOLD)
-    return True
+    return commit
 
 
 def _unknown(look: Look, wave: int) -> WaveCommit:

@@ -89,6 +89,10 @@ class AppendPlan:
     """Whether there is a commit also where there are no rows: it says that they were read."""
 
 
+def at_once() -> None:
+    """What most commits wait for: nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class AppendResult:
     """What an append did.

@@ -136,6 +136,14 @@ class Waves:
         """The first chunk that is not done: they are read in order."""
         return max(self.done, default=-1) + 1
 
+    def after(self, commit: WaveCommit | None) -> Waves:
+        """The same once a wave is told of as well, but for its rows."""
+        if commit is None or commit.wave <= self.newest:
+            return self
+        done = self.done | set(commit.chunks)
+        stamp = furthest([self.stamp, commit.stamp])
+        return replace(self, done=done, newest=commit.wave, stamp=stamp, rows=None)
+
     def next_chunks(self, plan: ChunkPlan, count: int) -> tuple[Chunk, ...]:
         """The chunks of the next wave; none when all are done."""
         return plan.chunks[self.first : self.first + count]

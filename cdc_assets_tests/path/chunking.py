@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from cdc_assets.contract import Event
 from cdc_assets.ingest.backfill import backfill
 from cdc_assets.ingest.outcome import BackfillOutcome
 from cdc_assets.planning.records import FactsRow
-from cdc_assets_tests.path.helpers import create_items
+from cdc_assets_tests.path.helpers import COLUMNS, create_items, load
 from cdc_assets_tests.source import Project
 
 TABLE = "dbo_items"
@@ -31,3 +32,12 @@ def events(project: Project, *kinds: Event) -> list[FactsRow]:
     """The events of these kinds, in order; all without any."""
     found = project.database().lake.facts.events()
     return [row for row in found if not kinds or row.event in kinds]
+
+
+def assert_complete(project: Project) -> None:
+    """Silver is the source, and no row of a snapshot came twice."""
+    load(project)
+    project.assert_identical(TABLE, COLUMNS)
+    project.assert_each_change_once(TABLE)
+    rows = [row for row in project.bronze(TABLE) if row["_operation"] == 0]
+    assert max(Counter((r["_snapshot"], r["id"]) for r in rows).values(), default=1) == 1

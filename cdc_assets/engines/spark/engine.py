@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from deltalake import DeltaTable
@@ -51,7 +51,14 @@ from cdc_assets.lake.tables import (
     table_id,
 )
 from cdc_assets.planning.merging import key_bounds
-from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, CommitTag
+from cdc_assets.planning.plans import (
+    AppendPlan,
+    AppendResult,
+    ApplyPlan,
+    ApplyResult,
+    CommitTag,
+    at_once,
+)
 from cdc_assets.planning.ranges import shared_constants
 from cdc_assets.settings.lakes import wants_one_engine
 from cdc_assets.settings.model import SparkSettings
@@ -86,11 +93,13 @@ class SparkEngine:
         self._config = SessionConfig.of(settings, lake, options)
         self._options = dict(options)
 
-    def append(self, plan: AppendPlan) -> AppendResult:
+    def append(self, plan: AppendPlan, ready: Callable[[], None] = at_once) -> AppendResult:
         """Read the plan's ranges, one in a task, and append them as one commit."""
         with lake_failures(plan.uri):
             return retry_conflicts(
-                lambda: self._append_once(plan), where=plan.table, attempts_max=APPEND_ATTEMPTS_MAX
+                lambda: self._append_once(plan, ready),
+                where=plan.table,
+                attempts_max=APPEND_ATTEMPTS_MAX,
             )
 
     def apply(self, plan: ApplyPlan) -> ApplyResult:
@@ -118,7 +127,7 @@ class SparkEngine:
         """What a task reads a range with."""
         return SourceReader(self._source, columns, large_value_bytes)
 
-    def _append_once(self, plan: AppendPlan) -> AppendResult:
+    def _append_once(self, plan: AppendPlan, ready: Callable[[], None]) -> AppendResult:
         table = DeltaTable(plan.uri, storage_options=self._options)
         check_same(table_id(table), plan.table_id, where=plan.table)
         done = table.transaction_version(plan.tag.app_id)
@@ -126,10 +135,13 @@ class SparkEngine:
             return AppendResult(committed=False)
         # Where one library alone may commit, Spark's does: it merges as well.
         if takes_files(table, plan.columns) and not wants_one_engine(plan.uri):
-            return self._append_files(plan, table)
+            return self._append_files(plan, table, ready)
+        ready()
         return self._append_rows(plan, table.version())
 
-    def _append_files(self, plan: AppendPlan, table: DeltaTable) -> AppendResult:
+    def _append_files(
+        self, plan: AppendPlan, table: DeltaTable, ready: Callable[[], None]
+    ) -> AppendResult:
         """Tasks write the files, and one commit of delta-rs adds them."""
         session = new_session(self._config)
         place = Place(table.table_uri, self._options)
@@ -144,6 +156,7 @@ class SparkEngine:
                 )
 
         written = with_large_values(attempt, plan, lambda: connect(self._source))
+        ready()
         if not written.files and not plan.keeps_empty:
             return AppendResult(committed=False)
         commit_files(table, written.files, commit_properties(plan.tag))
