@@ -275,7 +275,7 @@ def _beside_chunks(
         return take_snapshot(database, known.name, instance, poll, known.snapshots, request)
     if database.settings.snapshot_of(known.name.key) is not opened.mode:
         raise mode_conflict(known.name, opened)
-    outcome = _changes(database, known, instance, poll, shared)
+    outcome = _changes_or_recovery(database, known, instance, poll, shared)
     told = f"The snapshot at {opened.at.lsn} is open already, and no other was opened."
     return replace(outcome, warnings=(*outcome.warnings, told))
 

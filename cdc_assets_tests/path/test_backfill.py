@@ -105,3 +105,17 @@ def test_a_server_that_has_not_reached_s(project: Project) -> None:
     with pytest.raises(SourceBehindError, match="Is it a readable secondary"):
         run_backfill(project)
     assert project.bronze(TABLE) == []
+
+
+@ARROW
+@pytest.mark.sandbox
+def test_capture_that_has_given_no_lsn_yet_is_waited_for(project: Project) -> None:
+    """Not yet is not below: nothing is read, and the next call looks again."""
+    chunked(project)
+    project.source.execute("EXEC sandbox.backup_database @name = N'before_capture'")
+    change_items(project.source)
+    run_sync(project)
+    project.source.execute("EXEC sandbox.restore_database @name = N'before_capture'")
+    waits = run_backfill(project)
+    assert (waits.state, waits.paused) == (BackfillState.WAITING_CAPTURE, True)
+    assert project.bronze(TABLE) == []
