@@ -32,6 +32,9 @@ class Peer:
 
         self._session = new_session(SessionConfig.of(SparkSettings(**SPARK)))
         self._session.conf.set("spark.sql.shuffle.partitions", "2")
+        # Spark looks for a format of that name in the thread's active session, which may be another
+        # test's with the format in it: this makes it ours.
+        self._session.createDataFrame([], "id INT")
         self.lake = folder / "lake"
         self._checkpoint = str(folder / "checkpoint")
         # Spark's workers were started before this server had a certificate to trust.
