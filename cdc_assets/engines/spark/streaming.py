@@ -248,4 +248,6 @@ def register(session: SparkSession, name: str, maker: PlannerOf) -> None:
     """Make a format known to a session, with what plans it."""
     # A class made here is pickled with what stands in it, one imported by its name alone.
     members = {"format_name": name, "maker": Maker(maker), "__module__": "__main__"}
+    # Spark refuses a format that the thread's active session has, if that is another session.
+    session.createDataFrame([], "id INT")
     session.dataSource.register(type("MssqlCdc", (CdcSource,), members))
