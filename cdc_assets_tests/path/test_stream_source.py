@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from cdc_assets.errors import DataLossError, HistoryChangedError, UnsupportedColumnError
-from cdc_assets.ingest.stream import error_of, planner_of, register
+from cdc_assets.ingest.stream import error_of, planner_of, register, track
+from cdc_assets.lake.control import Control
 from cdc_assets_tests.path.changing import commit
 from cdc_assets_tests.path.helpers import change_items, load, purge
-from cdc_assets_tests.path.streaming import TABLE, in_order, options, read_stream, session
+from cdc_assets_tests.path.streaming import (
+    QUERY_SECONDS_MAX,
+    TABLE,
+    in_order,
+    options,
+    read_stream,
+    session,
+)
 from cdc_assets_tests.source import Project
 
 pytestmark = [pytest.mark.spark, pytest.mark.sqlserver]
@@ -47,6 +57,44 @@ def test_the_stream_gives_what_the_sync_gives(items: Project, tmp_path: Path) ->
     with pytest.raises(Exception, match="removed by cleanup") as failed:
         read_stream(options(items), tmp_path / "checkpoint")
     assert isinstance(error_of(failed.value), DataLossError)
+
+
+def test_a_query_that_keeps_running_has_a_verdict(items: Project, tmp_path: Path) -> None:
+    """Its row moves with what it has written, also where that was nothing."""
+    change_items(items.source)
+    spark = session()
+    register(spark)
+    writer = (
+        spark.readStream.format("mssql_cdc")
+        .options(**options(items))
+        .load()
+        .writeStream.foreachBatch(lambda rows, _: rows.count())
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+    )
+    query = writer.trigger(processingTime="200 milliseconds").start()
+    control = Control(str(tmp_path / "control"), {})
+    tracking = track(spark, query, str(tmp_path / "control"), "items", granularity="second")
+    try:
+        assert reaches(control, items.source.captured())
+        change_items(items.source, 300)
+        assert reaches(control, items.source.captured())
+    finally:
+        query.stop()
+        tracking.close()
+    row = control.read()["items"]
+    assert row.finalized_until is not None
+    assert row.end_commit_ts is not None
+    assert row.end_commit_ts - timedelta(seconds=1) < row.finalized_until <= row.end_commit_ts
+
+
+def reaches(control: Control, lsn: str) -> bool:
+    deadline = time.monotonic() + QUERY_SECONDS_MAX
+    while time.monotonic() < deadline:
+        row = control.read().get("items")
+        if row is not None and (row.end_lsn or "") >= lsn:
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def test_the_table_as_it_is_now(items: Project) -> None:

@@ -251,6 +251,18 @@ def test_an_own_stream_without_a_snapshot_skips_what_is_lost(
         own_stream(items, target, checkpoint, on_data_loss="resnapshot")
 
 
+def test_a_checkpoint_of_another_program_is_left_alone(items: Project, checkpoint: Path) -> None:
+    """B025: neither what it holds nor a place that cannot be written is taken for a new one."""
+    load(items)
+    (checkpoint / "offsets").mkdir(parents=True)
+    (checkpoint / "offsets" / "0").write_text("v1\n{}\n{}")
+    with pytest.raises(CheckpointError, match="nothing that says whose"):
+        run_stream(items, checkpoint)
+    (file := checkpoint.with_name("file")).write_text("no folder")
+    with pytest.raises(CheckpointError, match="cannot be read or written"):
+        run_stream(items, file / "checkpoint")
+
+
 def test_the_bronze_of_a_sync_is_no_target_of_an_own_stream(
     items: Project, checkpoint: Path
 ) -> None:

@@ -7,10 +7,14 @@ source's offset; and one in `commits` for each that is done. Ours are the genera
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from py4j.protocol import Py4JError
+
 from cdc_assets.engines.spark.storage import location
-from cdc_assets.errors import CheckpointError, SettingsError
+from cdc_assets.errors import CheckpointError, SettingsError, first_line
 from cdc_assets.planning.generations import Generation, Progress
 from cdc_assets.planning.offsets import Offset
 
@@ -33,7 +37,8 @@ class Checkpoints:
         self._conf = spark._jsparkSession.sessionState().newHadoopConf()
         package = jvm.org.apache.spark.sql.execution.streaming.checkpointing
         managers = getattr(getattr(package, "CheckpointFileManager$"), "MODULE$")
-        self._files = managers.create(self._path(""), self._conf)
+        with self._failures():
+            self._files = managers.create(self._path(""), self._conf)
 
     def place(self, number: int) -> str:
         """The folder of a generation's checkpoint."""
@@ -56,17 +61,20 @@ class Checkpoints:
 
     def begin(self, generation: Generation) -> None:
         """Write a generation's file, at once and whole; raises `CheckpointError` for a second."""
-        self._files.mkdirs(self._path(_GENERATIONS))
         path = self._path(f"{_GENERATIONS}/{generation.number}.json")
-        if self._files.exists(path):
-            raise CheckpointError(
-                f"generation {generation.number} has begun already",
-                where=self._uri,
-                hint="Two streams start on one checkpoint: start one.",
-            )
-        stream = self._files.createAtomic(path, False)
-        stream.write(bytearray(generation.to_json().encode()))
-        stream.close()
+        with self._failures():
+            self._files.mkdirs(self._path(_GENERATIONS))
+            if not self._files.exists(path):
+                # Of two at once, one is refused: the file is never written over.
+                stream = self._files.createAtomic(path, False)
+                stream.write(bytearray(generation.to_json().encode()))
+                stream.close()
+                return
+        raise CheckpointError(
+            f"generation {generation.number} has begun already",
+            where=self._uri,
+            hint="Two streams start on one checkpoint: start one.",
+        )
 
     def progress(self, number: int) -> Progress:
         """How far a generation is."""
@@ -99,16 +107,30 @@ class Checkpoints:
 
     def _names(self, folder: str) -> list[str]:
         path = self._path(folder)
-        if not self._files.exists(path):
-            return []
-        return [str(status.getPath().getName()) for status in self._files.list(path)]
+        with self._failures():
+            if not self._files.exists(path):
+                return []
+            return [str(status.getPath().getName()) for status in self._files.list(path)]
 
     def _read(self, file: str) -> str:
-        stream = self._files.open(self._path(file))
+        with self._failures():
+            stream = self._files.open(self._path(file))
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """What the file system says, as one of our errors."""
         try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
+            yield
+        except Py4JError as failure:
+            raise CheckpointError(
+                f"it cannot be read or written ({first_line(str(failure))})",
+                where=self._uri,
+                hint="Is the place there, and may this process write it?",
+            ) from failure
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._uri}/{name}" if name else self._uri)

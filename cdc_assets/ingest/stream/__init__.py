@@ -10,8 +10,17 @@ from cdc_assets.ingest.stream.cdc_stream import CdcStream
 from cdc_assets.ingest.stream.planner import planner_of
 from cdc_assets.ingest.stream.queries import CdcQuery
 from cdc_assets.ingest.stream.starting import NewGenerationWarning
+from cdc_assets.ingest.stream.tracking import track
 
-__all__ = ["STREAM_FORMAT", "CdcQuery", "CdcStream", "NewGenerationWarning", "error_of", "register"]
+__all__ = [
+    "STREAM_FORMAT",
+    "CdcQuery",
+    "CdcStream",
+    "NewGenerationWarning",
+    "error_of",
+    "register",
+    "track",
+]
 
 STREAM_FORMAT = "mssql_cdc"
 
