@@ -40,6 +40,7 @@ from cdc_assets.ingest.sync import known_tables
 from cdc_assets.ingest.waves import Look, WaveMeasure, append_wave, look_before, tell_wave
 from cdc_assets.lake import STREAMS_MAY_WAIT
 from cdc_assets.lake.facts import FactsEntry
+from cdc_assets.lake.told import lost_rows
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.chunks import ChunkPlan
 from cdc_assets.planning.offsets import Offset
@@ -173,6 +174,8 @@ def _step(call: _Call) -> BackfillOutcome | None:
         look = with_retries(lambda: look_before(database, known, call.opened, waves))
     except CaptureNotReadyError as waits:
         return call.outcome(BackfillState.WAITING_CAPTURE, f"{waits.what}. {waits.hint}")
+    if look.next_wave <= waves.newest:
+        raise lost_rows(look.table, look.opened, look.next_wave - 1, waves.newest)
     if look.next_wave > waves.newest + 1 and _tell(database, look):
         return None  # Another run has appended it, and may have died before it told.
     plan = _planned(database, look)

@@ -22,6 +22,7 @@ from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.lake.bronze import change_commits, changes_end, commit_of_rows
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import table_id
+from cdc_assets.lake.told import check_told, told_snapshots
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress
 from cdc_assets.planning.offsets import Offset
@@ -158,9 +159,12 @@ def _append_next(database: Database, run: _Run) -> tuple[Offset, ChangeCommit | 
 def existing_bronze(database: Database, known: Known) -> DeltaTable:
     """The bronze table that control speaks of; raises `TableReplacedError` without it.
 
-    One that a reset has given up is not it: nobody reads what is written there.
+    One that a reset has given up is not it: nobody reads what is written there. Nor is one without
+    all rows of its snapshots that the facts tell of.
     """
-    table, bronze = known.name, database.lake.bronze(known.name)
+    table = known.name
+    told = told_snapshots(database.lake.facts, {table: known.snapshots})[table]
+    bronze = database.lake.bronze(table)
     wanted = known.control.table_id if known.control else None
     found = table_id(bronze) if bronze is not None else None
     if bronze is None or wanted not in (None, found) or found in known.snapshots.discarded:
@@ -169,6 +173,7 @@ def existing_bronze(database: Database, known: Known) -> DeltaTable:
             where=str(table),
             hint=f"Restore {table.bronze_uri}. {anew(str(table))}",
         )
+    check_told(bronze, table, told)
     return bronze
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -80,8 +80,12 @@ class Facts:
 
     def version_of(self, app_id: str) -> int | None:
         """The last version of a transaction id."""
+        return self.versions_of([app_id])[app_id]
+
+    def versions_of(self, app_ids: Iterable[str]) -> dict[str, int | None]:
+        """The last version of each of these transaction ids, in one look."""
         table = open_table(self._uri, FACTS, self._options)
-        return None if table is None else table.transaction_version(app_id)
+        return {a: None if table is None else table.transaction_version(a) for a in app_ids}
 
     def events(self) -> list[FactsRow]:
         """Every event row, oldest first."""

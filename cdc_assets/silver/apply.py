@@ -28,6 +28,7 @@ from cdc_assets.lake.bronze import head_above, newest_whole_snapshot, rows_above
 from cdc_assets.lake.failures import lake_error
 from cdc_assets.lake.features import beyond_reading, unreadable
 from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, table_id
+from cdc_assets.lake.told import ToldSnapshot, check_told, told_snapshots
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import follow_bronze
@@ -71,6 +72,14 @@ class _Before:
 
 
 @dataclass(frozen=True, slots=True)
+class _Taken:
+    """A table's snapshots, and what of their rows must be in bronze."""
+
+    snapshots: Snapshots
+    told: tuple[ToldSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Read:
     """What a call works on, read in the order that makes it safe."""
 
@@ -105,12 +114,15 @@ def apply_tables(database: Database, tables: Sequence[str]) -> dict[str, ApplyOu
         before = list(pool.map(lambda t: _guarded(t, lambda: _look(database, t)), names))
         control = database.lake.control.read()
         snapshots = snapshots_by_target(database.lake.facts.events())
+        there = {table: snapshots[table.bronze] for table in map(database.table, tables)}
+        told = told_snapshots(database.lake.facts, there)
 
         def apply(found: _Before | ApplyOutcome) -> ApplyOutcome:
             if isinstance(found, ApplyOutcome):
                 return found
-            taken = snapshots[found.table.bronze]
-            return _guarded(found.table, lambda: _apply(database, found, control, taken))
+            table = found.table
+            taken = _Taken(snapshots[table.bronze], told[table])
+            return _guarded(table, lambda: _apply(database, found, control, taken))
 
         return {outcome.table: outcome for outcome in pool.map(apply, before)}
 
@@ -145,10 +157,10 @@ def _apply(
     database: Database,
     before: _Before,
     control: Mapping[str, ControlRow],
-    snapshots: Snapshots,
+    taken: _Taken,
 ) -> ApplyOutcome:
-    table = before.table
-    read = _read(database, table, control, snapshots)
+    table, snapshots = before.table, taken.snapshots
+    read = _read(database, table, control, taken)
     if read is None:
         return ApplyOutcome(table.key, bronze_found=False)
     silver_id = table_id(before.silver) if before.silver else None
@@ -205,12 +217,13 @@ def _read(
     database: Database,
     table: TableName,
     control: Mapping[str, ControlRow],
-    snapshots: Snapshots,
+    taken: _Taken,
 ) -> _Read | None:
-    bronze = database.lake.bronze(table)
+    bronze, snapshots = database.lake.bronze(table), taken.snapshots
     if bronze is None or table_id(bronze) in snapshots.discarded:
         # What a reset has given up is not there.
         return None
+    check_told(bronze, table, taken.told)
     captured = captured_of_bronze(columns_of(bronze))
     verdict = control.get(table.bronze)
     if verdict is None or verdict.table_id in snapshots.discarded:
