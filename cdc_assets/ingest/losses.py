@@ -33,7 +33,7 @@ from cdc_assets.planning.instances import recorded_by_target, siblings, switches
 from cdc_assets.planning.losses import may_resnapshot, open_gaps, resnapshots_by_target
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
-from cdc_assets.planning.positions import check_continues, newest_lsn
+from cdc_assets.planning.positions import check_continues, check_mapped, newest_lsn
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.settings.model import DataLossPolicy
@@ -127,14 +127,20 @@ def acknowledge(database: Database, key: str) -> FactsRow:
 
 
 def look_again(database: Database, known: Known, position: Offset) -> tuple[CaptureInstance, Poll]:
-    """One table's instance and a poll of it, from a position on."""
+    """One table's instance and a poll of it, from a position on.
+
+    Raises `HistoryChangedError` where the source's log lacks the position that a poll gave.
+    """
     wanted = database.settings.instance_of(known.name.key)
     with database.connections.lend() as connection:
         listed = capture_instances(connection)
         found = siblings(listed, known.current(listed, wanted))
         zone = database.settings.source_time_zone
         positions = {i.name: position.lsn for i in found}
-        poll = poll_database(connection, {i.name: i for i in found}, positions, zone)
+        observed = {known.observed.lsn} if known.observed is not None else set()
+        poll = poll_database(connection, {i.name: i for i in found}, positions, zone, observed)
+    if known.observed is not None:
+        check_mapped(known.observed, poll, where=str(known.name))
     return known.current(poll.instances, wanted), poll
 
 

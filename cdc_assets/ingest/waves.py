@@ -33,7 +33,7 @@ from cdc_assets.planning.chunks import Chunk, ChunkPlan
 from cdc_assets.planning.offsets import Offset, furthest
 from cdc_assets.planning.plans import AppendPlan, AppendResult, CommitTag, EngineChoice, ReadRange
 from cdc_assets.planning.polls import CaptureInstance, Poll
-from cdc_assets.planning.positions import newest_lsn
+from cdc_assets.planning.positions import check_history, newest_lsn
 from cdc_assets.planning.records import FactsRow
 from cdc_assets.planning.snapshots import Snapshot
 from cdc_assets.planning.waves import WaveCommit, Waves, check_stamp, hours_between
@@ -80,13 +80,20 @@ class Look:
 def look_before(database: Database, known: Known, opened: Snapshot, waves: Waves) -> Look:
     """Source and lake before a wave.
 
-    Raises `DataLossError` where the changes after S are lost, and `CaptureNotReadyError` where
-    capture has given no LSN yet.
+    Raises `DataLossError` where the changes after S are lost, `SourceBehindError` for a server that
+    has not reached S, `HistoryChangedError` for one that is behind the position or lacks it: a
+    restore or a fork, whose rows are not of this history. And `CaptureNotReadyError` where capture
+    has given no LSN yet.
     """
     table = known.name
     bronze = existing_bronze(database, known)
     position = read_position(database, known)
     instance, poll = look_again(database, known, position)
+    newest = newest_lsn(poll, instance)
+    waits = poll.max is None and newest < opened.at.lsn
+    if not waits:
+        check_stamp(newest, opened.at.lsn, where=str(table))
+        check_history(position, newest, where=str(table))
     loss = find_loss(position, known, instance, poll)
     if loss is not None:
         raise DataLossError(
@@ -95,7 +102,7 @@ def look_before(database: Database, known: Known, opened: Snapshot, waves: Waves
             hint="The next sync does as `on_data_loss` says. A new snapshot abandons this one:"
             f" cdc-assets sync --resnapshot {str(table).replace('.', ' ', 1)}.",
         )
-    if poll.max is None and newest_lsn(poll, instance) < opened.at.lsn:
+    if waits:
         raise CaptureNotReadyError(
             "capture has given no LSN yet", where=str(table), hint="The next backfill looks again."
         )

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cdc_assets.errors import TableReplacedError
+from cdc_assets.contract import Event
+from cdc_assets.errors import HistoryChangedError, TableReplacedError
 from cdc_assets.ingest import backfill as backfill_module
 from cdc_assets.ingest.sync import sync
 from cdc_assets.silver.apply import apply_changes
-from cdc_assets_tests.path.chunking import TABLE, chunked, run_backfill
+from cdc_assets_tests.path.chunking import TABLE, chunked, events, run_backfill
 from cdc_assets_tests.path.helpers import change_items, load, run_sync
 from cdc_assets_tests.source import Project
 
@@ -82,6 +83,26 @@ def test_bronze_has_lost_rows_of_a_snapshot(project: Project, tmp_path: Path) ->
     bronze.put_back("no whole one")
     change_items(project.source, base=300)
     assert_refused(project, "and bronze has none")
+
+
+@pytest.mark.sandbox
+def test_the_source_is_restored(project: Project) -> None:
+    """Its rows are of another history: none is read, whatever the newest LSN is by then."""
+    source = project.source
+    chunked(project, rows=6)
+    run_sync(project)
+    run_backfill(project, max_waves=1)
+    source.execute("EXEC sandbox.backup_database @name = N'before'")
+    change_items(source)
+    run_sync(project)
+    source.execute("EXEC sandbox.restore_database @name = N'before'")
+    with pytest.raises(HistoryChangedError, match=r"the position .* is above the newest LSN"):
+        run_backfill(project)
+    for base in (300, 400, 500, 600):
+        change_items(source, base)
+    with pytest.raises(HistoryChangedError, match="is no commit of this database"):
+        run_backfill(project)
+    assert not events(project, Event.BOOTSTRAP)
 
 
 class Killed(BaseException):
