@@ -221,7 +221,11 @@ PLANS = TableContract(
         Column("lower", "STRING", "Key its rows begin with, as a JSON list of texts; NULL: open."),
         Column("upper", "STRING", "Key its rows end before, likewise."),
         Column("rows", "BIGINT", "Rows counted when it was planned."),
-        Column("keys", "STRING", "Columns it is cut on, as a JSON list of their source names."),
+        Column(
+            "keys",
+            "STRING",
+            "Columns it is cut on: a JSON list of source names, types, collations.",
+        ),
         Column("largest", "STRING", "Largest key at the open, as a JSON list of texts."),
         Column("written_at", "TIMESTAMP_NTZ", "When this row was written, in UTC."),
     ),

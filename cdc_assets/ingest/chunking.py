@@ -31,7 +31,7 @@ from cdc_assets.planning.chunks import (
     integer_chunks,
     keyset_chunks,
 )
-from cdc_assets.planning.keysets import Compared, Key
+from cdc_assets.planning.keysets import Compared, Key, KeyType, keeps_order
 from cdc_assets.planning.polls import CaptureInstance
 from cdc_assets.sqlserver import keys as keysets
 from cdc_assets.sqlserver import queries
@@ -55,7 +55,7 @@ def extent_of(
     table = (instance.schema, instance.table)
     rows = connection.rows(keysets.largest_key(table, keys))
     largest = bound_of(rows[0]) if rows else (None,) * len(keys)
-    return Extent(tuple(key.name for key in keys), largest)
+    return Extent(tuple(key.name for key in keys), largest, _types(keys))
 
 
 def plan_chunks(
@@ -70,7 +70,7 @@ def plan_chunks(
 
     Raises `SettingsError` for too many chunks, and `SchemaChangedError` as `chunk_query` does.
     """
-    keys = _planned_keys(instance, columns, extent.keys)
+    keys = _planned_keys(instance, columns, extent)
     seeks = _Seeks(connection, (instance.schema, instance.table), keys, extent.largest, rows_max)
     if not keys:
         chunks: tuple[Chunk, ...] = (Chunk(0, None, None, table_rows(connection, instance)),)
@@ -80,7 +80,7 @@ def plan_chunks(
     else:
         is_unique = extent.keys == instance.index_columns
         chunks = keyset_chunks(seeks, rows_max, is_unique=is_unique, where=instance.name)
-    return ChunkPlan(uuid.uuid4().hex, snapshot, extent.keys, chunks, extent.largest)
+    return ChunkPlan(uuid.uuid4().hex, snapshot, extent.keys, chunks, extent.largest, _types(keys))
 
 
 def store_extent(database: Database, table: TableName, snapshot: Lsn, extent: Extent) -> Extent:
@@ -119,7 +119,7 @@ def last_bound(
     *before, last = plan.chunks
     if last.upper is not None or not plan.keys:
         return plan
-    keys = _planned_keys(instance, columns, plan.keys)
+    keys = _planned_keys(instance, columns, plan)
     end = _Seeks(connection, (instance.schema, instance.table), keys, plan.largest).end()
     return replace(plan, chunks=(*before, replace(last, upper=end)))
 
@@ -129,10 +129,11 @@ def chunk_query(
 ) -> Query:
     """The SELECT of a chunk's rows.
 
-    Raises `SchemaChangedError` where the columns that the plan cuts are there no more.
+    Raises `SchemaChangedError` where the columns that the plan cuts are there no more, or have
+    another order.
     """
     table, names = (instance.schema, instance.table), columns.selected
-    keys = _planned_keys(instance, columns, plan.keys)
+    keys = _planned_keys(instance, columns, plan)
     if not keys:
         return queries.read_table(*table, names), ()
     if is_integer(keys):
@@ -220,8 +221,10 @@ def _wanted_keys(
 
 
 def _planned_keys(
-    instance: CaptureInstance, columns: Captured, names: Sequence[str]
+    instance: CaptureInstance, columns: Captured, planned: Extent | ChunkPlan
 ) -> tuple[KeyColumn, ...]:
+    """What is cut on; a range of another order would leave rows out, and nobody would see it."""
+    names = planned.keys
     keys = key_columns(columns, names)
     if len(keys) != len(names):
         raise SchemaChangedError(
@@ -229,7 +232,18 @@ def _planned_keys(
             where=instance.name,
             hint="Take a new snapshot of it.",
         )
+    for key, before in zip(keys, planned.types, strict=True):
+        if not keeps_order(before, key.type):
+            raise SchemaChangedError(
+                f"its chunked snapshot is cut on {key.name} as {before}, and it is {key.type} now",
+                where=instance.name,
+                hint="Take a new snapshot of it, or give the column its type again.",
+            )
     return keys
+
+
+def _types(keys: Sequence[KeyColumn]) -> tuple[KeyType, ...]:
+    return tuple(key.type for key in keys)
 
 
 def _fits(keys: Sequence[KeyColumn]) -> bool:

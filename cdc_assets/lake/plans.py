@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
 from cdc_assets.planning.chunks import Chunk, ChunkPlan, Extent
-from cdc_assets.planning.keysets import Key
+from cdc_assets.planning.keysets import Key, KeyType
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Plans:
     def extent(self, table: TableName, snapshot: Lsn) -> Extent | None:
         """What was recorded at the open of a snapshot, if anything was."""
         for row in self._rows(table, snapshot, "plan_id IS NULL"):
-            return Extent(_key(row.keys), _key(row.largest))
+            return Extent(*_keys(row))
         return None
 
     def store(self, table: TableName, plan: ChunkPlan) -> ChunkPlan:
@@ -64,7 +64,7 @@ class Plans:
         # Looked for by its rows too: Delta may be told to forget transactions after a while.
         if (found := self.plan(table, plan.snapshot)) is not None:
             return found
-        row = _row(table, plan.snapshot, Extent(plan.keys, plan.largest))
+        row = _row(table, plan.snapshot, Extent(plan.keys, plan.largest, plan.types))
         rows = [
             replace(
                 row,
@@ -99,7 +99,8 @@ class Plans:
         ends = zip([None, *(c.upper for c in chunks)], chunks, strict=False)
         if not chunks or any(c.lower != end or c.number != n for n, (end, c) in enumerate(ends)):
             raise _lacking(found, table, self._uri)
-        return ChunkPlan(found, snapshot, _key(rows[0].keys), chunks, _key(rows[0].largest))
+        keys, largest, types = _keys(rows[0])
+        return ChunkPlan(found, snapshot, keys, chunks, largest, types)
 
     def _append(self, rows: Sequence[_Row], app_id: str) -> None:
         def attempt() -> None:
@@ -135,8 +136,17 @@ class Plans:
 
 
 def _row(table: TableName, snapshot: Lsn, extent: Extent) -> _Row:
-    keys, largest = json.dumps(extent.keys), json.dumps(extent.largest)
-    return _Row(table.bronze, str(snapshot), keys, largest, utc_now())
+    named = zip(extent.keys, extent.types, strict=True)
+    keys = [{"name": name, **asdict(type_)} for name, type_ in named]
+    largest = json.dumps(extent.largest)
+    return _Row(table.bronze, str(snapshot), json.dumps(keys), largest, utc_now())
+
+
+def _keys(row: _Row) -> tuple[tuple[str, ...], Key, tuple[KeyType, ...]]:
+    """The columns of a key, its largest value at the open, and their types."""
+    keys = json.loads(row.keys)
+    types = tuple(KeyType(key["declared"], key["collation"]) for key in keys)
+    return tuple(key["name"] for key in keys), _key(row.largest), types
 
 
 def _text(key: Key | None) -> str | None:

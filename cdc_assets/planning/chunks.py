@@ -12,7 +12,7 @@ from typing import Protocol
 
 from cdc_assets.errors import SettingsError
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.keysets import Key
+from cdc_assets.planning.keysets import Key, KeyType
 
 SLICES_PER_CHUNK = 16
 """Slices of the grid for about as many rows as a chunk has."""
@@ -36,12 +36,14 @@ class ChunkSizes:
 class Extent:
     """What a table is cut on, and its largest key when its snapshot was opened.
 
-    `keys` are source names; without any the table is one chunk. Every key above `largest` came
-    later: the changes bring it. A table without rows has the least key there is, all NULL.
+    `keys` are source names, of those `types`; without any the table is one chunk. Every key above
+    `largest` came later: the changes bring it. A table without rows has the least key there is,
+    all NULL.
     """
 
     keys: tuple[str, ...] = ()
     largest: Key = ()
+    types: tuple[KeyType, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ class ChunkPlan:
     """All chunks of one snapshot, in key order, as they were planned once and are never changed.
 
     `keys` are the source names of the columns it cuts, in the order of the bounds' values, and
-    `largest` is the largest key when the snapshot was opened, as in `Extent`.
+    `types` theirs when it was planned: bounds hold in that order alone. `largest` is the largest
+    key when the snapshot was opened, as in `Extent`.
     """
 
     plan_id: str
@@ -71,6 +74,7 @@ class ChunkPlan:
     keys: tuple[str, ...]
     chunks: tuple[Chunk, ...]
     largest: Key = ()
+    types: tuple[KeyType, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,48 @@ from enum import StrEnum
 Key = tuple[str | None, ...]
 """A key's values as text, in the key's order; None is NULL."""
 
+_INTEGERS = {"tinyint": 1, "smallint": 2, "int": 4, "bigint": 8}
+"""Their bytes: all of them have one order."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyType:
+    """What the server orders a key column by: its type as declared, and a text's collation."""
+
+    declared: str
+    collation: str | None = None
+
+    def __str__(self) -> str:
+        return self.declared + (f" COLLATE {self.collation}" if self.collation else "")
+
+    @property
+    def kind(self) -> str:
+        """All types of one order have one name."""
+        name = self.declared.partition("(")[0]
+        same = {"numeric": "decimal", **dict.fromkeys(_INTEGERS, "integer")}
+        return same.get(name, name)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How much it holds: a type with none of them smaller holds every value of the other's."""
+        name, _, rest = self.declared.partition("(")
+        if name in _INTEGERS:
+            return (_INTEGERS[name],)
+        sizes = [int(size) for size in rest.rstrip(")").split(",") if size]
+        return (sizes[0] - sizes[1], sizes[1]) if self.kind == "decimal" else tuple(sizes)
+
+
+def keeps_order(before: KeyType, now: KeyType) -> bool:
+    """Whether bounds of one type cut the same rows as another: one that only holds more does.
+
+    One that holds less would round bounds, or refuse them.
+    """
+    return (
+        before.kind == now.kind
+        and before.collation == now.collation
+        and all(old <= new for old, new in zip(before.sizes, now.sizes, strict=True))
+    )
+
 
 class Compared(StrEnum):
     """How a column stands to a value."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 
-from cdc_assets.planning.keysets import Compared, Key, Piece, Term, pieces
+from cdc_assets.planning.keysets import Compared, Key, KeyType, Piece, Term, pieces
 from cdc_assets.sqlserver.queries import Names, quoted, read_table, source_table
 from cdc_assets.sqlserver.types import SqlType
 
@@ -34,13 +34,22 @@ _COLLATION = re.compile(r"\w{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """A key column that ranges may be cut on: how a bound's text becomes its type again."""
+    """A key column that ranges may be cut on: how a bound's text becomes its type again.
+
+    `collation` is the one that a bound is cast with, and `type` what the server orders it by.
+    """
 
     name: str
     declared: str
     collation: str | None = None
     is_binary: bool = False
     is_fine: bool = False
+    wide_collation: str | None = None
+
+    @property
+    def type(self) -> KeyType:
+        """Its type and collation."""
+        return KeyType(self.declared, self.collation or self.wide_collation)
 
     def shown(self, value: str) -> str:
         """A value of the column as it is to be given back: nothing of it may be lost."""
@@ -78,7 +87,7 @@ def key_column(name: str, type_: SqlType, *, is_last: bool) -> KeyColumn | None:
     if kind in _BINARY:
         return KeyColumn(name, declared, is_binary=True)
     if kind in _WIDE:
-        return KeyColumn(name, declared)
+        return KeyColumn(name, declared, wide_collation=type_.collation)
     if kind in _NARROW and type_.collation and _COLLATION.fullmatch(type_.collation):
         return KeyColumn(name, declared, type_.collation)
     return None

@@ -14,15 +14,17 @@ from cdc_assets.lake.tables import columns_of
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import DatabaseName, TableName, kind_of
 from cdc_assets.planning.chunks import Chunk, ChunkPlan, Extent
+from cdc_assets.planning.keysets import KeyType
 
 S = Lsn.of_int(7)
-EXTENT = Extent(("a", 'b "]; Ж'), ("9", None))
+TYPES = (KeyType("int"), KeyType("varchar(9)", "Greek_CI_AS"))
+EXTENT = Extent(("a", 'b "]; Ж'), ("9", None), TYPES)
 CHUNKS = (
     Chunk(0, None, ("1", None), 3),
     Chunk(1, ("1", None), ("é'\"\\", ""), 2),
     Chunk(2, ("é'\"\\", ""), None, 1),
 )
-PLAN = ChunkPlan("one", S, EXTENT.keys, CHUNKS, EXTENT.largest)
+PLAN = ChunkPlan("one", S, EXTENT.keys, CHUNKS, EXTENT.largest, TYPES)
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def test_what_is_written_stays(lake: Lake, table: TableName) -> None:
     """B079: a later call never changes a plan, whatever was added or asked for since."""
     lake.plans.store_extent(table, S, EXTENT)
     lake.plans.store(table, PLAN)
-    assert lake.plans.store_extent(table, S, Extent(("z",), ("0",))) == EXTENT
+    assert lake.plans.store_extent(table, S, Extent(("z",), ("0",), TYPES[:1])) == EXTENT
     later = replace(PLAN, plan_id="two", chunks=(Chunk(0, None, None, 6),))
     assert lake.plans.store(table, later) == PLAN
     other = replace(table, key="other")

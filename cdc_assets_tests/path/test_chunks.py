@@ -17,6 +17,7 @@ from cdc_assets.ingest.chunking import chunk_query, extent_of, last_bound, plan_
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.chunks import ChunkPlan, ChunkSizes, Extent, Slice
 from cdc_assets.planning.columns import ColumnWish
+from cdc_assets.planning.keysets import KeyType
 from cdc_assets.planning.polls import CaptureInstance
 from cdc_assets.sqlserver.catalog import Captured, capture_instances, captured_columns
 from cdc_assets.sqlserver.chunk_queries import count_slices
@@ -169,9 +170,10 @@ def test_a_chosen_column_of_a_table_without_a_unique_index(project: Project) -> 
     kinds = "n int NULL, w varchar(9) COLLATE Latin1_General_CI_AS NULL, x xml NULL"
     rows = [f"{number}, {word}, NULL" for number, word in zip(numbers, words, strict=True)]
     (table,) = create(project, {"heap": (kinds, "", rows)})
-    for column, largest in (("n", ("2147483647",)), ("w", ("z",))):
+    text = KeyType("varchar(9)", "Latin1_General_CI_AS")
+    for column, largest, type_ in (("n", "2147483647", KeyType("int")), ("w", "z", text)):
         extent = table.extent(column)
-        assert extent == Extent((column,), largest)
+        assert extent == Extent((column,), (largest,), (type_,))
         for rows_max in (1, 4):
             plan = table.plan(rows_max, extent)
             read = table.read(plan)

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from cdc_assets.planning.keysets import (
     Compared,
     Key,
+    KeyType,
     Piece,
     Term,
+    keeps_order,
     pieces,
     range_sizes,
     ranges_between,
@@ -118,3 +120,23 @@ def test_sizes_add_up_and_differ_by_one(rows: int, count: int) -> None:
     assert len(sizes) == max(1, min(rows, count))
     assert max(sizes) - min(sizes) <= 1
     assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "same"),
+    [
+        ("int", "bigint", True),
+        ("bigint", "int", False),
+        ("numeric(12,4)", "decimal(18,4)", True),
+        ("decimal(12,4)", "decimal(12,6)", False),
+        ("decimal(12,4)", "decimal(14,2)", False),
+        ("varchar(20)", "varchar(21)", True),
+        ("varchar(20)", "varchar(19)", False),
+        ("varchar(20)", "nvarchar(20)", False),
+        ("datetime2(3)", "datetime2(7)", True),
+        ("float", "real", False),
+    ],
+)
+def test_only_what_holds_more_keeps_an_order(before: str, now: str, same: bool) -> None:
+    assert keeps_order(KeyType(before), KeyType(now)) is same
+    assert not keeps_order(KeyType(before, "A_CI_AS"), KeyType(now, "A_BIN"))
