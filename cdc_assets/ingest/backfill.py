@@ -99,6 +99,8 @@ class _Call:
     key: str
     limits: BackfillLimits
     opened: Snapshot
+    told: Waves
+    """What the facts tell; only what they have told since is read anew."""
     waves: Waves
     teller: ThreadPoolExecutor
     newest: WaveCommit | None = None
@@ -150,12 +152,13 @@ class _Call:
 def _run(
     database: Database, key: str, wanted: Lsn | None, limits: BackfillLimits
 ) -> BackfillOutcome:
-    known, waves = _known(database, key)
+    known = _known(database, key)
+    waves = _told(database, known)
     opened = _opened(known, wanted)
     if opened is None:
         return _nothing_open(known, waves)
     with ThreadPoolExecutor(1, f"tell-{known.name}") as teller:
-        call = _Call(database, key, limits, opened, waves, teller)
+        call = _Call(database, key, limits, opened, waves, waves, teller)
         while (outcome := _step(call)) is None:
             pass
         call.settle()
@@ -165,10 +168,11 @@ def _run(
 def _step(call: _Call) -> BackfillOutcome | None:
     """One wave from a fresh look at everything; gives how far it is where none is to follow."""
     database = call.database
-    known, waves = _known(database, call.key)
+    known = _known(database, call.key)
     if known.snapshots.open != call.opened:
         return _overtaken(call, known)
-    call.waves = waves = waves.after(call.newest)
+    call.told = _told(database, known, call.told)
+    call.waves = waves = call.told.after(call.newest)
     limit = call.limit()
     try:
         look = with_retries(lambda: look_before(database, known, call.opened, waves))
@@ -194,15 +198,21 @@ def _step(call: _Call) -> BackfillOutcome | None:
     return None
 
 
-def _known(database: Database, key: str) -> tuple[Known, Waves]:
-    """What the lake says of the table, and of its newest snapshot's waves."""
+def _known(database: Database, key: str) -> Known:
+    """What the lake says of the table."""
     (known,) = known_tables(database, [key], database.lake.facts.newest_rows)
     if known.error is not None:
         raise known.error
-    newest = known.snapshots.newest
+    return known
+
+
+def _told(database: Database, known: Known, before: Waves | None = None) -> Waves:
+    """What the facts tell of its newest snapshot's waves, and have told before."""
+    newest, before = known.snapshots.newest, before or Waves()
     if newest is None:
-        return known, Waves()
-    return known, waves_of(database.lake.facts.events(), known.name.bronze, newest.at.lsn)
+        return before
+    rows = database.lake.facts.waves(known.name, newest.at.lsn, before.told_at)
+    return waves_of(rows, known.name.bronze, newest.at.lsn, before)
 
 
 def _opened(known: Known, wanted: Lsn | None) -> Snapshot | None:

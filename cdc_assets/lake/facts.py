@@ -14,6 +14,8 @@ from cdc_assets.contract import FACTS, Event
 from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lake.opening import ensure_table, open_table
 from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
+from cdc_assets.lsn import Lsn
+from cdc_assets.names import TableName
 from cdc_assets.planning.records import FactsRow
 
 _NAMES = tuple(f.name for f in fields(FactsRow))
@@ -87,14 +89,28 @@ class Facts:
         table = open_table(self._uri, FACTS, self._options)
         return {a: None if table is None else table.transaction_version(a) for a in app_ids}
 
-    def events(self) -> list[FactsRow]:
-        """Every event row, oldest first."""
-        return self._rows("event IS NOT NULL")
+    def events(self, *, with_chunks: bool = False) -> list[FactsRow]:
+        """Every event row, oldest first; those of chunks are left out, as there may be 100,000."""
+        chunks = "" if with_chunks else f" AND event <> '{Event.SNAPSHOT_CHUNK}'"
+        return self._rows(f"event IS NOT NULL{chunks}")
+
+    def waves(
+        self, table: TableName, snapshot: Lsn, since: datetime | None = None
+    ) -> list[FactsRow]:
+        """The rows of a chunked snapshot's plan and chunks, oldest first.
+
+        With `since` (UTC), a row's `written_at`, those from then on, and perhaps a few before.
+        """
+        target, app_id = (_quoted(t) for t in (table.bronze, table.snapshot_app(snapshot)))
+        floor = f" AND written_at >= {_timestamp(since - _STATISTICS_STEP)}" if since else ""
+        return self._rows(
+            f"target = {target}{floor} AND (event = '{Event.SNAPSHOT_CHUNK}' AND app_id = {app_id}"
+            f" OR event = '{Event.SNAPSHOT_PLAN}' AND max_lsn = '{snapshot}')"
+        )
 
     def batches(self, target: str) -> list[FactsRow]:
         """Every batch row of one table, oldest first."""
-        literal = target.replace("'", "''")
-        return self._rows(f"event IS NULL AND target = '{literal}'")
+        return self._rows(f"event IS NULL AND target = {_quoted(target)}")
 
     def newest_changes(self, above: str | None = None) -> dict[str, str]:
         """The largest change LSN per target; those at or below `above` may be left out."""
@@ -188,6 +204,10 @@ def _later(table: DeltaTable, time: datetime) -> tuple[_Times, _Times]:
     ).to_pylist()
     resets = {row["target"]: row["reset"] for row in found if row["reset"] is not None}
     return {row["target"]: row["newest"] for row in found}, resets
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _timestamp(time: datetime) -> str:

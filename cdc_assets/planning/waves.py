@@ -19,6 +19,7 @@ from cdc_assets.lsn import Lsn
 from cdc_assets.planning.chunks import Chunk, ChunkPlan
 from cdc_assets.planning.offsets import Offset, furthest
 from cdc_assets.planning.records import FactsRow, event_row
+from cdc_assets.planning.verdict import later
 
 NEVER_CLEANED = timedelta(minutes=10)
 """The first commit after a capture instance was created comes this soon, if not sooner: a low
@@ -120,7 +121,7 @@ class Waves:
     """What the facts tell of one chunked snapshot: a chunk is done when it has a row there.
 
     `newest` is the last wave told of, -1 before any; `stamp` the highest one. `rows` are those of
-    all chunks done, None where one could not be counted.
+    all chunks done, None where one could not be counted. `told_at` is the newest row's time.
     """
 
     plan_id: str | None = None
@@ -130,6 +131,7 @@ class Waves:
     newest: int = -1
     engine: str = ""
     stamp: Offset | None = None
+    told_at: datetime | None = None
 
     @property
     def first(self) -> int:
@@ -149,9 +151,15 @@ class Waves:
         return plan.chunks[self.first : self.first + count]
 
 
-def waves_of(events: Iterable[FactsRow], target: str, snapshot: Lsn) -> Waves:
-    """What a table's events tell of one snapshot's plan and waves."""
-    found = Waves()
+def waves_of(
+    events: Iterable[FactsRow], target: str, snapshot: Lsn, before: Waves | None = None
+) -> Waves:
+    """What a table's events tell of one snapshot's plan and waves.
+
+    `before` is what was told until then, where these are only the events since.
+    """
+    found = before or Waves()
+    done = set(found.done)
     for row in events:
         if row.target != target or row.event not in (Event.SNAPSHOT_PLAN, Event.SNAPSHOT_CHUNK):
             continue
@@ -160,22 +168,23 @@ def waves_of(events: Iterable[FactsRow], target: str, snapshot: Lsn) -> Waves:
             continue
         if row.event == Event.SNAPSHOT_PLAN:
             found = replace(found, plan_id=detail["plan_id"], chunks_total=detail["chunks"])
-        elif detail["chunk"] not in found.done:
-            found = _with_chunk(found, row)
-    return found
+        elif detail["chunk"] not in done:
+            done.add(detail["chunk"])
+            found = _with_chunk(found, row, detail["wave"])
+        found = replace(found, told_at=later(found.told_at, row.written_at))
+    return replace(found, done=frozenset(done))
 
 
-def _with_chunk(waves: Waves, row: FactsRow) -> Waves:
-    detail = row.payload
+def _with_chunk(waves: Waves, row: FactsRow, wave: int) -> Waves:
+    """All but `done`, of which there may be too many to copy it for each."""
     known = waves.rows is not None and row.rows is not None
     stamp = None
     if row.min_lsn is not None and row.min_commit_ts is not None:
         stamp = Offset(Lsn.parse(row.min_lsn), row.min_commit_ts)
     return replace(
         waves,
-        done=waves.done | {detail["chunk"]},
         rows=(waves.rows or 0) + (row.rows or 0) if known else None,
-        newest=max(waves.newest, detail["wave"]),
+        newest=max(waves.newest, wave),
         engine=row.engine or waves.engine,
         stamp=furthest([waves.stamp, stamp]),
     )

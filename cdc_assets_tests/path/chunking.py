@@ -30,7 +30,7 @@ def run_backfill(project: Project, **limits: Any) -> BackfillOutcome:
 
 def events(project: Project, *kinds: Event) -> list[FactsRow]:
     """The events of these kinds, in order; all without any."""
-    found = project.database().lake.facts.events()
+    found = project.database().lake.facts.events(with_chunks=True)
     return [row for row in found if not kinds or row.event in kinds]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cdc_assets.contract import Event
 from cdc_assets.errors import SnapshotModeError, SourceBehindError
 from cdc_assets.ingest.outcome import BackfillState, Work
 from cdc_assets.ingest.sync import sync
+from cdc_assets.lake.facts import Facts
 from cdc_assets.planning.records import FactsRow
 from cdc_assets.planning.verdict import Hold
 from cdc_assets.silver.apply import apply_changes
@@ -90,6 +93,34 @@ def test_one_mode_at_a_time(project: Project) -> None:
     assert run_backfill(project).snapshot == s.lsn
     load(project)
     project.assert_identical(TABLE, COLUMNS)
+
+
+@ARROW
+def test_no_wave_reads_what_is_known_of_those_before(project: Project) -> None:
+    """Facts of chunks are read once each, and by no sync: a large snapshot has a hundred thousand.
+
+    Rows of one moment may come twice.
+    """
+    chunked(project, rows=12)
+    project.extra["num_partitions"] = 1
+    run_sync(project)
+    read: list[FactsRow] = []
+    waves = Facts.waves
+
+    def counted(*arguments: Any) -> list[FactsRow]:
+        found = waves(*arguments)
+        read.extend(found)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Facts, "waves", counted)
+        assert run_backfill(project).chunks_done == 6
+    told = [row.payload["chunk"] for row in read if row.event == Event.SNAPSHOT_CHUNK]
+    assert set(told) <= set(range(6))
+    assert len(told) <= 2 * 6 + 1
+    assert chunks(project)
+    every = project.database().lake.facts.events()
+    assert [row.event for row in every] == ["snapshot_open", "snapshot_plan", "bootstrap"]
 
 
 @ARROW

@@ -1,5 +1,6 @@
 """What the facts tell of a snapshot's waves, and what may come next."""
 
+import time
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -70,6 +71,26 @@ def test_what_is_not_of_it() -> None:
     assert waves_of((*rows, *rows), TARGET, S.lsn).rows == 10
     uncounted = COMMIT.facts_rows(None, None)
     assert waves_of(uncounted, TARGET, S.lsn).rows is None
+
+
+def test_only_what_was_told_since_is_read() -> None:
+    rows = [
+        replace(row, written_at=NOON + timedelta(seconds=n))
+        for n, row in enumerate((plan_row(TARGET, S, PLAN), *COMMIT.facts_rows({0: 8}, None)))
+    ]
+    known = waves_of(rows[:2], TARGET, S.lsn)
+    assert known.told_at == rows[1].written_at
+    assert waves_of(rows[1:], TARGET, S.lsn, known) == waves_of(rows, TARGET, S.lsn)
+
+
+def test_a_large_snapshot_is_told_of_quickly() -> None:
+    """Time grows with the chunks, not with their square."""
+    count = 30_000
+    large = replace(COMMIT, chunks=tuple(range(count)), chunks_total=count)
+    rows = large.facts_rows({}, None)
+    began = time.process_time()
+    assert len(waves_of(rows, TARGET, S.lsn).done) == count
+    assert time.process_time() - began < 1.2
 
 
 def test_the_next_chunks() -> None:
