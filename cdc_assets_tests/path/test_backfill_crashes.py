@@ -14,6 +14,7 @@ import pytest
 from cdc_assets.contract import Event
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.outcome import BackfillState
+from cdc_assets.planning.verdict import Hold
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.chunking import TABLE, chunked, events, run_backfill
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
@@ -49,6 +50,23 @@ def test_killed_between_any_two_writes(project: Project, tmp_path: Path) -> None
     done = run_backfill(project)
     assert (done.state, done.rows) == (BackfillState.DONE, 0)
     load(project)
+    load(project)
+    assert_right(project)
+
+
+@ARROW
+def test_killed_in_syncs_and_applies_in_between(project: Project, tmp_path: Path) -> None:
+    """History 4: what a sync or an apply leaves half done, no wave and no completion hides."""
+    chunked(project, rows=12)
+    kill_at(project, FaultPoint.FACTS_WRITTEN, tmp_path / "opened")
+    for wave, point in enumerate((FaultPoint.BRONZE_APPENDED, FaultPoint.FACTS_WRITTEN)):
+        change_items(project.source, base=200 + 100 * wave)
+        kill_at(project, point, tmp_path / point)
+        run_backfill(project, max_waves=1)
+        assert apply_changes(project.database(), TABLE).hold is Hold.SNAPSHOT_OPEN
+    assert run_backfill(project).done
+    for point in (FaultPoint.SILVER_CREATED, FaultPoint.SILVER_MERGED):
+        kill_at(project, point, tmp_path / point)
     load(project)
     assert_right(project)
 

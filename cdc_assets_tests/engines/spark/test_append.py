@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -74,6 +75,27 @@ def test_all_ranges_are_one_commit_with_its_transaction(
     assert newest(tables.bronze)["userMetadata"] == "batch 7"
     by_spark = "Spark" in str(newest(tables.bronze).get("engineInfo", ""))
     assert by_spark == (not takes_files(table, BRONZE))
+
+
+def test_what_gave_no_rows_is_a_commit_where_the_plan_keeps_it(
+    engine: LiteralEngine, tables: Tables
+) -> None:
+    """An empty wave of a snapshot; it is made when it may be, and not at all after an error."""
+    engine.read, before = lambda *_: iter([]), DeltaTable(tables.bronze).version()
+    plan = replace(tables.append_plan(4, FIRST, SECOND), keeps_empty=True)
+
+    def not_now() -> None:
+        assert DeltaTable(tables.bronze).version() == before
+        raise SourceBusyError("not now", where="shop")
+
+    with pytest.raises(SourceBusyError):
+        engine.append(plan, not_now)
+    assert DeltaTable(tables.bronze).version() == before
+    result = engine.append(plan)
+    assert (result.committed, result.rows) == (True, 0)
+    table = DeltaTable(tables.bronze)
+    assert (table.version(), table.transaction_version("t#changes")) == (before + 1, 4)
+    assert newest(tables.bronze)["userMetadata"] == "batch 4"
 
 
 def test_a_known_version_reads_nothing(engine: LiteralEngine, tables: Tables) -> None:
