@@ -30,21 +30,25 @@ from cdc_assets.ingest.chunking import (
     stored_extent,
     stored_plan,
 )
-from cdc_assets.ingest.clock import commit_at_or_below
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import BackfillOutcome, BackfillState
-from cdc_assets.ingest.poll import read_max_lsn
-from cdc_assets.ingest.snapshot import read_high_mark
 from cdc_assets.ingest.snapshot_events import completion
 from cdc_assets.ingest.sync import known_tables
-from cdc_assets.ingest.waves import Look, WaveMeasure, append_wave, look_before, tell_wave
+from cdc_assets.ingest.waves import (
+    Look,
+    WaveMeasure,
+    append_wave,
+    look_before,
+    read_reached,
+    tell_wave,
+)
 from cdc_assets.lake import STREAMS_MAY_WAIT
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.told import lost_rows
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.chunks import ChunkPlan
-from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.snapshots import Snapshot
+from cdc_assets.planning.verdict import later
 from cdc_assets.planning.waves import WaveCommit, Waves, low_headroom, plan_row, waves_of
 from cdc_assets.sqlserver.connection import with_retries
 
@@ -351,25 +355,15 @@ def _tell_appended(
 
 
 def _tell(database: Database, look: Look, measure: WaveMeasure | None = None) -> WaveCommit | None:
-    reached = with_retries(lambda: _reached(database, look))
+    reached = with_retries(lambda: read_reached(database, look))
     return tell_wave(database, look, reached, measure)
-
-
-def _reached(database: Database, look: Look) -> Offset | None:
-    """Capture's newest LSN now, and its time."""
-    with database.connections.lend() as connection:
-        newest = read_max_lsn(connection)
-        if newest is None:
-            return None
-        found = commit_at_or_below(connection, newest, look.poll.clock)
-    return Offset(newest, found.commit_ts if found else look.opened.at.commit_ts)
 
 
 def _complete(database: Database, look: Look) -> None:
     """The event that makes it complete: only now silver is rebuilt from it."""
-    with database.connections.lend() as connection:
-        high_mark = read_high_mark(connection, look.poll, look.opened.at)
-    done = replace(look.opened, high_mark=high_mark)
+    # The clock may have been set back since one of its waves.
+    now = with_retries(lambda: read_reached(database, look)).high_mark
+    done = replace(look.opened, high_mark=later(look.waves.high_mark, now))
     entry = completion(look.table, done, look.waves.rows, look.waves.engine)
     rows = tuple(replace(row, written_at=utc_now()) for row in entry.rows)
     database.lake.facts.append([replace(entry, rows=rows)])

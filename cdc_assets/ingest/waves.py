@@ -20,11 +20,12 @@ from cdc_assets.errors import CaptureNotReadyError, DataLossError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.changes import existing_bronze
 from cdc_assets.ingest.chunking import chunk_query, last_bound
-from cdc_assets.ingest.clock import first_commit_times, latest_commit_ts
+from cdc_assets.ingest.clock import commit_at_or_below, first_commit_times, latest_commit_ts
 from cdc_assets.ingest.columns import columns_to_load
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.losses import find_loss, look_again, read_position
-from cdc_assets.ingest.snapshot import declared_columns, time_of
+from cdc_assets.ingest.poll import read_max_lsn
+from cdc_assets.ingest.snapshot import declared_columns, read_high_mark, time_of
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import beyond_arrow, check_names, table_id
 from cdc_assets.lake.waves import committed_wave, rows_by_chunk
@@ -239,14 +240,34 @@ class WaveMeasure:
     duration_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Where the source is after a read: capture's newest LSN, and the high mark (UTC)."""
+
+    newest: Offset | None
+    high_mark: datetime
+
+
+def read_reached(database: Database, look: Look) -> Reached:
+    """Where the source is now; of a read that is over, no row can be of a later time."""
+    with database.connections.lend() as connection:
+        high_mark = read_high_mark(connection, look.poll, look.opened.at)
+        lsn = read_max_lsn(connection)
+        if lsn is None:
+            return Reached(None, high_mark)
+        found = commit_at_or_below(connection, lsn, look.poll.clock)
+    at = found.commit_ts if found else look.opened.at.commit_ts
+    return Reached(Offset(lsn, at), high_mark)
+
+
 def tell_wave(
-    database: Database, look: Look, reached: Offset | None, measure: WaveMeasure | None = None
+    database: Database, look: Look, reached: Reached, measure: WaveMeasure | None = None
 ) -> WaveCommit | None:
     """Write the facts of bronze's newest wave, if it is not known of, and give that.
 
     Then what is known of the waves is old: the next one must be planned from a new look.
 
-    `reached` is capture's newest LSN after the read. Of a wave that another run read it is later,
+    `reached` is where the source is after the read. Of a wave that another run read it is later,
     which is as true.
     """
     table, snapshot = look.table, look.opened.at.lsn
@@ -259,7 +280,8 @@ def tell_wave(
         return None
     rows = rows_by_chunk(look.bronze, snapshot, commit.stamp.lsn, commit.chunks)
     own = measure if measure is not None and measure.commit == commit else None
-    found = [_measured(row, look, own) for row in commit.facts_rows(rows, reached)]
+    told = commit.facts_rows(rows, reached.newest, reached.high_mark)
+    found = [_measured(row, look, own) for row in told]
     if own is not None and found:
         # Once for all its chunks: what is summed over rows must not count twice.
         found[0] = replace(

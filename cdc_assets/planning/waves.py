@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from cdc_assets.contract import Event
 from cdc_assets.errors import SourceBehindError
@@ -82,11 +83,15 @@ class WaveCommit:
             return None
 
     def facts_rows(
-        self, rows: Mapping[int, int] | None, reached: Offset | None
+        self,
+        rows: Mapping[int, int] | None,
+        reached: Offset | None,
+        high_mark: datetime | None = None,
     ) -> tuple[FactsRow, ...]:
         """A row for each chunk; `rows` are bronze's, by chunk, None where they cannot be counted.
 
-        `reached` is capture's newest LSN after the read.
+        `reached` is capture's newest LSN after the read, and `high_mark` (UTC) the latest commit
+        time that a row of it can have.
         """
         found = []
         for chunk in self.chunks:
@@ -96,6 +101,7 @@ class WaveCommit:
                 "wave": self.wave,
                 "plan_id": self.plan_id,
                 "last": chunk == self.chunks_total - 1,
+                "high_mark": high_mark.isoformat() if high_mark else None,
             }
             row = event_row(
                 Event.SNAPSHOT_CHUNK,
@@ -121,7 +127,8 @@ class Waves:
     """What the facts tell of one chunked snapshot: a chunk is done when it has a row there.
 
     `newest` is the last wave told of, -1 before any; `stamp` the highest one. `rows` are those of
-    all chunks done, None where one could not be counted. `told_at` is the newest row's time.
+    all chunks done, None where one could not be counted. `told_at` is the newest row's time,
+    and `high_mark` (UTC) the latest one of all waves.
     """
 
     plan_id: str | None = None
@@ -132,6 +139,7 @@ class Waves:
     engine: str = ""
     stamp: Offset | None = None
     told_at: datetime | None = None
+    high_mark: datetime | None = None
 
     @property
     def first(self) -> int:
@@ -170,23 +178,24 @@ def waves_of(
             found = replace(found, plan_id=detail["plan_id"], chunks_total=detail["chunks"])
         elif detail["chunk"] not in done:
             done.add(detail["chunk"])
-            found = _with_chunk(found, row, detail["wave"])
+            found = _with_chunk(found, row, detail)
         found = replace(found, told_at=later(found.told_at, row.written_at))
     return replace(found, done=frozenset(done))
 
 
-def _with_chunk(waves: Waves, row: FactsRow, wave: int) -> Waves:
+def _with_chunk(waves: Waves, row: FactsRow, detail: Mapping[str, Any]) -> Waves:
     """All but `done`, of which there may be too many to copy it for each."""
     known = waves.rows is not None and row.rows is not None
-    stamp = None
+    stamp, mark = None, detail.get("high_mark")
     if row.min_lsn is not None and row.min_commit_ts is not None:
         stamp = Offset(Lsn.parse(row.min_lsn), row.min_commit_ts)
     return replace(
         waves,
         rows=(waves.rows or 0) + (row.rows or 0) if known else None,
-        newest=max(waves.newest, wave),
+        newest=max(waves.newest, detail["wave"]),
         engine=row.engine or waves.engine,
         stamp=furthest([waves.stamp, stamp]),
+        high_mark=later(waves.high_mark, datetime.fromisoformat(mark) if mark else None),
     )
 
 

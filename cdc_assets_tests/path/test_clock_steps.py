@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from cdc_assets.contract import Event
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.sync import sync
 from cdc_assets.planning.verdict import Hold
 from cdc_assets.silver.apply import apply_changes
+from cdc_assets_tests.path.chunking import chunked, events, run_backfill
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
 from cdc_assets_tests.path.killing import kill_at, kill_cases
 from cdc_assets_tests.source import Project, Server
@@ -157,3 +159,22 @@ def test_a_row_that_a_snapshot_shows_early_holds_the_verdict(stepping: Project) 
     assert apply_changes(stepping.database(), TABLE).hold is None
     assert_right(stepping)
     assert run_sync(stepping).failed == ()
+
+
+@ARROW
+def test_the_clock_goes_back_between_two_waves(project: Project) -> None:
+    """What a wave saw is early until bronze is complete to there, whatever the clock says later."""
+    set_clock(project, HOUR)
+    try:
+        chunked(project)
+        run_sync(project)
+        run_backfill(project, max_waves=1)
+        marks = [row.payload["high_mark"] for row in events(project, Event.SNAPSHOT_CHUNK)]
+        set_clock(project, 0)
+        assert run_backfill(project).done
+        (done,) = events(project, Event.BOOTSTRAP)
+        assert done.payload["high_mark"] >= max(marks)
+        assert load(project)[1].hold is Hold.SNAPSHOT_SETTLING
+        project.assert_identical(TABLE, COLUMNS)
+    finally:
+        set_clock(project, 0)
