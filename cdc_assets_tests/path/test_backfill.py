@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cdc_assets.contract import Event
 from cdc_assets.errors import SnapshotModeError, SourceBehindError
+from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest import sync as sync_module
 from cdc_assets.ingest.outcome import BackfillState, Work
 from cdc_assets.ingest.sync import sync
 from cdc_assets.lake.facts import Facts
@@ -15,7 +18,8 @@ from cdc_assets.planning.records import FactsRow
 from cdc_assets.planning.verdict import Hold
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.chunking import TABLE, chunked, events, run_backfill
-from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, once, run_sync
+from cdc_assets_tests.path.killing import kill_at
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
@@ -150,3 +154,26 @@ def test_capture_that_has_given_no_lsn_yet_is_waited_for(project: Project) -> No
     waits = run_backfill(project)
     assert (waits.state, waits.paused) == (BackfillState.WAITING_CAPTURE, True)
     assert project.bronze(TABLE) == []
+
+
+@ARROW
+def test_two_syncs_open_one(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The second takes the first's S, and not its own look at the keys: that one is older."""
+    chunked(project)
+
+    def another_opens_it_and_dies() -> None:
+        project.source.execute("INSERT INTO dbo.items (id, name) VALUES (50, N'before S')")
+        project.source.captured()
+        kill_at(project, FaultPoint.SNAPSHOT_OPENED, tmp_path / "opened")
+
+    once(monkeypatch, sync_module, "open_snapshots", another_opens_it_and_dies)
+    outcome = run_sync(project).outcomes[TABLE]
+    (opened,) = events(project, Event.SNAPSHOT_OPEN)
+    assert outcome.end is not None
+    assert (outcome.work, str(outcome.end.lsn)) == (Work.OPENED, opened.max_lsn)
+    assert run_backfill(project).done
+    assert 50 in {row["id"] for row in project.bronze(TABLE) if row["_operation"] == 0}
+    load(project)
+    project.assert_identical(TABLE, COLUMNS)
