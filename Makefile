@@ -16,6 +16,7 @@ SPARK_TESTS := cdc_assets_tests/engines/spark
 READY_DEMO := $(READY)-$(if $(filter spark,$(ENGINE)),spark,sandbox)
 READY_TEST := $(READY)-$(if $(filter fast,$(ONLY)),dev,all)
 # Two processes, the tests of one file in one of them; Spark's tests share a JVM, and run in one.
+# A process has one Spark of its own: what runs on a cluster's has another.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -41,11 +42,12 @@ dev: $(READY)-sandbox ## the sandbox and Dagster's web page, until Ctrl-C
 
 test: $(READY_TEST) check ## all checks and tests (ONLY=fast: those without a JVM)
 ifeq ($(ONLY),fast)
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not spark and not clients and not soak" --ignore=$(SPARK_TESTS)
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not spark and not cluster and not clients and not soak" --ignore=$(SPARK_TESTS)
 	@echo "ONLY=fast left out $(SPARK_TESTS) and all tests marked spark: they need PySpark or a JVM"
 else
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not spark and not clients and not soak"
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not spark and not cluster and not clients and not soak"
 	$(BIN)/pytest -m "spark and not soak"
+	$(BIN)/pytest -m cluster
 endif
 
 test-clients: $(READY)-dev ## drivers of other languages against the sandbox, built from their registries

@@ -103,6 +103,13 @@ class ExtraMissingError(CdcError):
     code = "extra_missing"
 
 
+class SparkUnavailableError(CdcError):
+    """The Spark Connect server cannot be reached, or was lost during the work."""
+
+    code = "spark_unavailable"
+    transient = True
+
+
 class SourceUnavailableError(CdcError):
     """The server cannot be reached, or dropped the connection."""
 

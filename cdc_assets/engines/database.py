@@ -84,8 +84,8 @@ class Database:
 def _alter_by_spark(settings: DatabaseSettings, uri: str, change: str) -> None:
     # Late, for the same reason.
     require_pyspark()
+    from cdc_assets.engines.spark.config import SessionConfig  # noqa: PLC0415
     from cdc_assets.engines.spark.engine import alter_table  # noqa: PLC0415
-    from cdc_assets.engines.spark.session import SessionConfig  # noqa: PLC0415
 
     config = SessionConfig.of(settings.spark, settings.lake, settings.storage_options)
     alter_table(config, uri, change)

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from cdc_assets.contract import SnapshotMode, our_column
 from cdc_assets.names import NAME_LENGTH_MAX, ZONE_PATTERN, folded
+from cdc_assets.settings import masters
 from cdc_assets.settings.lakes import LAKE_SCHEMES, scheme_of, wants_one_engine
 
 PARALLEL_TABLES_MAX = 64
@@ -220,8 +221,9 @@ class TableDefaults(_Model):
 class SparkSettings(_Model):
     """The Spark session, where a table's engine is Spark."""
 
-    master: str = "local[*]"
-    """Spark master of a session in the run's own process."""
+    master: Annotated[str, AfterValidator(masters.master)] = Field(default="local[*]", repr=False)
+    """Where Spark runs: local[*] in the run's own process; spark://, yarn or k8s:// for a cluster
+    with the driver in it; sc://host:port for a Spark Connect server."""
 
     conf: dict[str, str] = Field(default_factory=dict, repr=False)
     """Spark configuration, added to what the engine sets."""
@@ -232,7 +234,7 @@ class SparkSettings(_Model):
     @property
     def is_cluster(self) -> bool:
         """Whether Spark has more than this machine."""
-        return not self.master.startswith("local")
+        return not masters.is_local(self.master)
 
 
 class DatabaseSettings(_Model):

@@ -27,7 +27,8 @@ class Peer:
 
     def __init__(self, source: Source, folder: Path) -> None:
         # Late: the fast tests must run where no PySpark is installed.
-        from cdc_assets.engines.spark.session import SessionConfig, new_session  # noqa: PLC0415
+        from cdc_assets.engines.spark.config import SessionConfig  # noqa: PLC0415
+        from cdc_assets.engines.spark.session import new_session  # noqa: PLC0415
         from cdc_assets.settings.model import SparkSettings  # noqa: PLC0415
 
         self._session = new_session(SessionConfig.of(SparkSettings(**SPARK)))

@@ -41,6 +41,7 @@ def test_only_these_pass_by_themselves() -> None:
         "source_unavailable",
         "source_busy",
         "commit_conflict",
+        "spark_unavailable",
     }
 
 

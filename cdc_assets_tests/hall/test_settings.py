@@ -45,6 +45,9 @@ BROKEN = [
     ("two engines on S3",
      "databases:\n  s:\n    lake: s3://a/b\n    spark: {master: spark://h:1}\n    tables: {t: }\n",
      ["databases.s", "`engine: auto` of t", "`engine: arrow`"]),
+    ("no address",
+     "databases:\n  s:\n    spark:\n      master: sc:///;token=canary-7f3a\n    tables: {t: }\n",
+     ["tables.yaml:4", "databases.s.spark.master", "sc://host:port"]),
     ("out of range", "databases:\n  s:\n    num_partitions: 0\n    tables: {t: }\n",
      ["tables.yaml:3", "num_partitions"]),
 ]  # fmt: skip
@@ -110,3 +113,5 @@ def test_a_connection_can_stand_in_a_file(tmp_path: Path) -> None:
 
 def test_secrets_are_not_printed(tmp_path: Path) -> None:
     assert "canary-7f3a" not in repr(load_settings(write(tmp_path, GOOD)))
+    connect = GOOD + "    spark: {master: 'sc://h/;token=canary-7f3a'}\n"
+    assert "canary-7f3a" not in repr(load_settings(write(tmp_path, connect)))

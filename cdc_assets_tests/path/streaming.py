@@ -19,7 +19,8 @@ QUERY_SECONDS_MAX = 120
 def session() -> Any:
     """A session on the one JVM of all tests."""
     # Late: the fast tests must run where no PySpark is installed.
-    from cdc_assets.engines.spark.session import SessionConfig, new_session  # noqa: PLC0415
+    from cdc_assets.engines.spark.config import SessionConfig  # noqa: PLC0415
+    from cdc_assets.engines.spark.session import new_session  # noqa: PLC0415
     from cdc_assets.settings.model import SparkSettings  # noqa: PLC0415
 
     return new_session(SessionConfig.of(SparkSettings(**SPARK)))

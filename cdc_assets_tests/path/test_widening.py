@@ -45,10 +45,8 @@ def sized(project: Project) -> Project:
 def spark(*texts: str) -> list[tuple[Any, ...]]:
     """Run texts with Spark, as a person would; the rows of the last one."""
     # Late: the fast tests must run where no PySpark is installed.
-    from cdc_assets.engines.spark.session import (  # noqa: PLC0415
-        SessionConfig,
-        new_session,
-    )
+    from cdc_assets.engines.spark.config import SessionConfig  # noqa: PLC0415
+    from cdc_assets.engines.spark.session import new_session  # noqa: PLC0415
     from cdc_assets.settings.model import SparkSettings  # noqa: PLC0415
 
     session = new_session(SessionConfig.of(SparkSettings(**SPARK)))

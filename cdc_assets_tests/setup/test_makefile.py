@@ -22,7 +22,7 @@ PROMISED = {
     "clean",
 }
 PROGRAMS = ("cdc-assets", "pytest", "ruff", "mypy", "uv", "lint-imports", "python")
-NOT_HERE = "not spark and not clients and not soak"
+NOT_HERE = "not spark and not cluster and not clients and not soak"
 SPARK_HERE = "pytest -m spark and not soak"
 SIDE_BY_SIDE = "-n 2 --dist loadfile --no-loadscope-reorder"
 RECORD = '#!/bin/sh\necho "${0##*/} $*" >>calls\n'
@@ -118,9 +118,14 @@ def test_all_tests_install_once_check_first_and_run_fast_before_spark(checkout: 
         "lint-imports",
         "pytest",
         "pytest",
+        "pytest",
     ]
     assert checkout.calls[0] == "setup.sh sandbox spark dev"
-    assert checkout.calls[-2:] == [f"pytest {SIDE_BY_SIDE} -m {NOT_HERE}", SPARK_HERE]
+    assert checkout.calls[-3:] == [
+        f"pytest {SIDE_BY_SIDE} -m {NOT_HERE}",
+        SPARK_HERE,
+        "pytest -m cluster",
+    ]
 
 
 def test_fast_tests_need_no_spark_and_say_what_they_leave_out(checkout: Checkout) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -20,10 +21,11 @@ from cdc_assets.engines.spark.commits import (
     table_bytes,
     table_state,
 )
-from cdc_assets.engines.spark.failures import is_conflict, typed_error
+from cdc_assets.engines.spark.config import SessionConfig
+from cdc_assets.engines.spark.failures import is_conflict, is_unreachable, typed_error, worker_error
 from cdc_assets.engines.spark.files import PlannedFiles, Written, run
 from cdc_assets.engines.spark.merging import bounds_query, delta_path, merge_text
-from cdc_assets.engines.spark.session import SessionConfig, new_session, size_shuffle
+from cdc_assets.engines.spark.session import size_shuffle, work_session
 from cdc_assets.engines.spark.sources import (
     PlannedReads,
     RangeReader,
@@ -33,7 +35,12 @@ from cdc_assets.engines.spark.sources import (
     with_literals,
 )
 from cdc_assets.engines.spark.storage import location
-from cdc_assets.errors import CommitConflictError, UnexpectedError, expected
+from cdc_assets.errors import (
+    CommitConflictError,
+    SparkUnavailableError,
+    UnexpectedError,
+    expected,
+)
 from cdc_assets.lake.failures import lake_error, lake_failures
 from cdc_assets.lake.files import (
     LARGE_VALUES_GROUP_BYTES,
@@ -107,9 +114,8 @@ class SparkEngine:
         before = table_state(plan.silver_uri, self._options, plan.tag.app_id)
         if (before.transaction or 0) != plan.tag.version - 1:
             return ApplyResult(overtaken=True)
-        session = new_session(self._config)
         try:
-            with _failures_typed(plan.silver_uri):
+            with work_session(self._config) as session, _failures_typed(plan.silver_uri):
                 self._merge(session, plan, before)
         except _ConflictError:
             return ApplyResult(overtaken=True)
@@ -143,14 +149,13 @@ class SparkEngine:
         self, plan: AppendPlan, table: DeltaTable, ready: Callable[[], None]
     ) -> AppendResult:
         """Tasks write the files, and one commit of delta-rs adds them."""
-        session = new_session(self._config)
         place = Place(table.table_uri, self._options)
 
         def attempt(large_value_bytes: int) -> Written:
             reader = self.range_reader(plan.columns, large_value_bytes)
             large = large_value_bytes > LARGE_VALUE_BYTES_START
             group_bytes = LARGE_VALUES_GROUP_BYTES if large else ROW_GROUP_BYTES
-            with _failures_typed(plan.uri):
+            with work_session(self._config) as session, _failures_typed(plan.uri):
                 return run(
                     session, PlannedFiles(place, plan.columns, plan.ranges, reader, group_bytes)
                 )
@@ -170,28 +175,31 @@ class SparkEngine:
 
     def _append_rows(self, plan: AppendPlan, version: int) -> AppendResult:
         """Delta's library writes the rows, which come to it from the tasks."""
-        session = new_session(self._config)
         literals = shared_constants(plan.columns, plan.ranges)
         given = tuple(column for column in plan.columns if column.name not in literals)
 
         def attempt(large_value_bytes: int) -> ReadCounters:
-            counters = ReadCounters.of(session)
             reader = self.range_reader(given, large_value_bytes)
-            rows = load(session, PlannedReads(given, plan.ranges, reader, counters))
-            with _failures_typed(plan.uri):
+            with work_session(self._config) as session, _failures_typed(plan.uri):
+                counters = ReadCounters.of(session)
+                rows = load(session, PlannedReads(given, plan.ranges, reader, counters))
                 _write(with_literals(rows, plan.columns, literals), plan)
             return counters
 
+        began = time.monotonic()
         counters = with_large_values(attempt, plan, lambda: connect(self._source))
+        seconds = time.monotonic() - began
         commit = own_commit(plan.uri, self._options, plan.tag, version)
         rows_written = commit.count("numOutputRows") if commit else 0
-        if not rows_written and not (commit and plan.keeps_empty):
+        if commit is None or not (rows_written or plan.keeps_empty):
             return AppendResult(committed=False)
+        # Without accumulators: how long it took, and what it wrote.
+        uncounted = self._config.is_connect
         return AppendResult(
             committed=True,
             rows=rows_written,
-            read_seconds=counters.seconds.value,
-            read_mb=counters.bytes.value / 1e6,
+            read_seconds=seconds if uncounted else counters.seconds.value,
+            read_mb=(commit.count("numOutputBytes") if uncounted else counters.bytes.value) / 1e6,
             network_wait_ms=counters.network_wait_ms,
         )
 
@@ -221,12 +229,11 @@ def alter_table(config: SessionConfig, uri: str, change: str) -> None:
 
     Raises `CommitConflictError`, which may be tried again, where another writer came first.
     """
-    session = new_session(config)
     overtaken = CommitConflictError(
         "another opener altered it first", where=uri, hint="Run it again."
     )
     try:
-        with _failures_typed(uri):
+        with work_session(config) as session, _failures_typed(uri):
             session.sql(f"ALTER TABLE {delta_path(location(uri))} {change}")
     except _ConflictError:
         raise overtaken from None
@@ -290,4 +297,11 @@ def _failures_typed(uri: str) -> Iterator[None]:
             raise ours from (failure if isinstance(ours, UnexpectedError) else None)
         if is_conflict(failure):
             raise _ConflictError from None
-        raise (lake_error(failure, uri) or expected(failure)) from failure
+        if is_unreachable(failure):
+            raise SparkUnavailableError(
+                "Spark was lost while it worked",
+                where=uri,
+                hint="Is its Spark Connect server up? Run it again: nothing is half-written.",
+            ) from failure
+        told = worker_error(failure) or lake_error(failure, uri) or expected(failure)
+        raise told from failure

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cdc_assets.errors import CdcError, expected
+from cdc_assets.errors import CdcError, ExtraMissingError, expected
 from cdc_assets.sqlserver.odbc_errors import ValueTooLargeError
 
 _TOO_LARGE = "value_too_large"
@@ -23,6 +23,8 @@ _CONFLICTS = re.compile(
     r"|\b(Concurrent(Append|DeleteRead|DeleteDelete|Transaction|Write)|MetadataChanged"
     r"|ProtocolChanged)Exception\b"
 )
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_OTHER_SERVER = re.compile(r"\bINVALID_HANDLE\.(SESSION|OPERATION)_[A-Z_]+\b")
 
 
 class TaskError(Exception):
@@ -61,6 +63,35 @@ def typed_error(failure: BaseException) -> Exception | None:
 def is_conflict(failure: BaseException) -> bool:
     """Whether Delta refused a commit because another writer was first."""
     return _CONFLICTS.search(str(failure)) is not None
+
+
+def is_unreachable(failure: BaseException) -> bool:
+    """Whether a Spark Connect server did not answer, or has started anew since."""
+    status = connect_status(failure)
+    is_anew = bool(status) and _OTHER_SERVER.search(str(failure)) is not None
+    return status == "UNAVAILABLE" or is_anew
+
+
+def worker_error(failure: BaseException) -> CdcError | None:
+    """What Python lacks where Spark runs its tasks, or None where that is not what failed."""
+    text = str(failure)
+    if "PYTHON_VERSION_MISMATCH" in text:
+        lacks = "have another minor version of Python"
+    elif (module := _NO_MODULE.search(text)) is not None:
+        lacks = f"have no Python module {module.group(1)}"
+    else:
+        return None
+    return ExtraMissingError(
+        f"Spark's workers {lacks}",
+        hint="Install there what is installed here, in the same version; docs/engines.md says how"
+        " Spark finds it.",
+    )
+
+
+def connect_status(failure: BaseException) -> str:
+    """The name of gRPC's status of what Spark Connect raised; "" for any other failure."""
+    status = getattr(failure, "getGrpcStatusCode", None)
+    return str(status().name) if status else ""
 
 
 def _encoded(error: Exception) -> str:

@@ -10,12 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
-from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from cdc_assets.contract import Column
@@ -54,19 +52,39 @@ class SourceReader:
         )
 
 
+class Counter(Protocol):
+    """An accumulator of Spark's, as far as a read needs one."""
+
+    value: Any
+
+    def add(self, term: Any) -> None:
+        """Count."""
+
+
+class Uncounted:
+    """What stands for one where there is no context to make it."""
+
+    value: Any = 0
+
+    def add(self, term: Any) -> None:
+        """Forget it."""
+
+
 @dataclass(frozen=True)
 class ReadCounters:
     """What tasks measured; a task that Spark runs again counts again."""
 
-    seconds: Accumulator[float]
-    bytes: Accumulator[int]
-    waits: Accumulator[int]
-    waits_ms: Accumulator[int]
+    seconds: Counter
+    bytes: Counter
+    waits: Counter
+    waits_ms: Counter
 
     @classmethod
     def of(cls, session: SparkSession) -> ReadCounters:
-        """New counters at zero."""
-        context = session.sparkContext
+        """New counters at zero; over Spark Connect they stay there."""
+        context = getattr(session, "sparkContext", None)
+        if context is None:
+            return cls(Uncounted(), Uncounted(), Uncounted(), Uncounted())
         numbers = [context.accumulator(0) for _ in range(3)]
         return cls(context.accumulator(0.0), *numbers)
 
@@ -159,11 +177,18 @@ def with_literals(
     """
     if not literals:
         return rows
-    return rows.select(
-        [
-            sql.lit(literals[column.name]).cast(column.type).alias(column.name)
+    return rows.selectExpr(
+        *(
+            f"CAST({_literal(literals[column.name])} AS {column.type}) AS {quoted(column.name)}"
             if column.name in literals
-            else sql.col(quoted(column.name))
+            else quoted(column.name)
             for column in columns
-        ]
+        )
     )
+
+
+def _literal(text: str | None) -> str:
+    """A text as Spark SQL takes any, whatever its rules of escaping are."""
+    if text is None:
+        return "NULL"
+    return f"decode(X'{text.encode().hex()}', 'UTF-8')"

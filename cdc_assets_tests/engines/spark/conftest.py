@@ -11,7 +11,9 @@ _NEED_A_JVM = {"engine", "tables"}
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents and _NEED_A_JVM & set(item.fixturenames):
+        is_here = Path(__file__).parent in item.path.parents
+        is_elsewhere = item.get_closest_marker("cluster") is not None
+        if is_here and not is_elsewhere and _NEED_A_JVM & set(item.fixturenames):
             item.add_marker(pytest.mark.spark)
 
 

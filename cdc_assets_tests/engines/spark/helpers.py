@@ -36,9 +36,9 @@ def lsn(number: int) -> str:
 class LiteralEngine(SparkEngine):
     """The engine over ranges whose rows stand in the test; its tasks read no server."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: SparkSettings = LOCAL) -> None:
         source = SourceConnection("shop", f"Server=nowhere;UID=reader;PWD={CANARY}")
-        super().__init__(source, LOCAL, {})
+        super().__init__(source, settings, {})
         self.read: Callable[[SourceConnection, ReadRange, int], Iterator[pa.RecordBatch]]
 
     def range_reader(self, columns: tuple[Column, ...], large_value_bytes: int) -> RangeReader:

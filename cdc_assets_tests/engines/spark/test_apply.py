@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from cdc_assets.contract import SILVER, Column, bronze_columns, silver_columns
 from cdc_assets.engines.spark import engine as engine_module
 from cdc_assets.engines.spark.commits import TableState
+from cdc_assets.engines.spark.session import new_session
 from cdc_assets.lake.opening import ensure_table
 from cdc_assets.lake.tables import delta_schema, query
 from cdc_assets.lsn import Lsn
@@ -131,7 +132,7 @@ def test_a_version_taken_while_the_merge_ran_is_overtaken(
         " AND coalesce(reflect('java.lang.Thread', 'sleep', 4000L), '') <> 'no'"
     )
     plan = tables.apply_plan(1, f"{above(0)} AND {slow}", rebuild=True)
-    system = engine_module.new_session(engine._config).sparkContext._jvm.java.lang.System
+    system = new_session(engine._config).sparkContext._jvm.java.lang.System
 
     def other() -> None:
         deadline = time.monotonic() + 60

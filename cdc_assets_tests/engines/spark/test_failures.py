@@ -3,7 +3,13 @@
 import pytest
 
 from cdc_assets import errors
-from cdc_assets.engines.spark.failures import TaskError, is_conflict, typed_error, typed_in_text
+from cdc_assets.engines.spark.failures import (
+    TaskError,
+    is_conflict,
+    typed_error,
+    typed_in_text,
+    worker_error,
+)
 from cdc_assets.sqlserver.odbc_errors import ValueTooLargeError
 
 
@@ -38,6 +44,17 @@ def test_what_a_task_did_not_foresee_comes_back_as_that_and_without_its_value() 
 
 def test_other_failures_pass() -> None:
     assert typed_error(RuntimeError("Job aborted")) is None
+
+
+def test_what_workers_lack_is_told_by_name() -> None:
+    text = "[PYTHON_EXCEPTION] …\nModuleNotFoundError: No module named 'cdc_assets.lake'\n\tat x"
+    found = worker_error(RuntimeError(text))
+    assert isinstance(found, errors.ExtraMissingError)
+    assert found.what == "Spark's workers have no Python module cdc_assets.lake"
+    found = worker_error(RuntimeError("[PYTHON_VERSION_MISMATCH] Python in worker has 3.12"))
+    assert found is not None
+    assert found.what == "Spark's workers have another minor version of Python"
+    assert worker_error(RuntimeError("Job aborted")) is None
 
 
 def test_the_task_says_in_words_what_happened() -> None:

@@ -82,7 +82,8 @@ def test_a_jar_that_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
         </filesystem></resolvers></ivysettings>"""
     )
     code = (
-        "from cdc_assets.engines.spark.session import SessionConfig, new_session\n"
+        "from cdc_assets.engines.spark.config import SessionConfig\n"
+        "from cdc_assets.engines.spark.session import new_session\n"
         f"conf = (('spark.jars.ivySettings', {str(settings)!r}),"
         f" ('spark.jars.ivy', {str(tmp_path)!r}))\n"
         "try: new_session(SessionConfig('local[1]', conf))\n"
@@ -100,7 +101,8 @@ def test_a_jar_that_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_a_session_that_cannot_start_is_one_sentence_and_another_may() -> None:
     code = (
-        "from cdc_assets.engines.spark.session import SessionConfig, new_session\n"
+        "from cdc_assets.engines.spark.config import SessionConfig\n"
+        "from cdc_assets.engines.spark.session import new_session\n"
         "for master in ('nonsense', 'spark:nonsense', 'local[1]'):\n"
         "    try: print(new_session(SessionConfig(master)).version)\n"
         "    except Exception as error: print(error)\n"

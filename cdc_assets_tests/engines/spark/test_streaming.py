@@ -2,7 +2,8 @@
 
 import pytest
 
-from cdc_assets.engines.spark.session import SessionConfig, new_session
+from cdc_assets.engines.spark.config import SessionConfig
+from cdc_assets.engines.spark.session import new_session
 from cdc_assets.ingest.stream import register
 from cdc_assets_tests.engines.spark.helpers import LOCAL
 
