@@ -129,7 +129,8 @@ def _micro_batch(
         else:
             outcome = read_changes(database, known, instance, capped, shared.tell)
     except DataLossError as loss:
-        if database.settings.on_data_loss_of(known.name.key) is not DataLossPolicy.SKIP:
+        is_skipped = database.settings.on_data_loss_of(known.name.key) is DataLossPolicy.SKIP
+        if not is_skipped or known.snapshots.open_chunked is not None:
             raise
         outcome = recover(database, known, loss)
     return with_name(known, instance, outcome)
@@ -193,13 +194,13 @@ def _turn(
 ) -> TableOutcome:
     """What the table needs now that its instance is known."""
     table, snapshots = known.name, known.snapshots
-    if not snapshots.starts_changes and known.position is not None:
+    if snapshots.newest is None and known.position is not None:
         raise TableReplacedError(
             "control knows its position, and the facts know no snapshot of it",
             where=str(table),
             hint=f"Restore {database.name.facts_uri}. {anew(str(table))}",
         )
-    if not snapshots.starts_changes or known.position is None:
+    if known.position is None:
         reader = known.reader(instance, poll)
         request = SnapshotRequest(wait=known.resnapshot, reader=reader)
         return take_snapshot(database, table, instance, poll, known.snapshots, request)

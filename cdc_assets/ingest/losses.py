@@ -44,7 +44,9 @@ def recover(database: Database, known: Known, loss: DataLossError) -> TableOutco
     """Do what the settings say about a loss; raises it where they say nothing, or not so soon.
 
     Lake and source are looked at afresh first: another sync may have healed it, cleanup may have
-    gone on, and a read that gave too few rows may have been no loss.
+    gone on, and a read that gave too few rows may have been no loss. One beside an open chunked
+    snapshot abandons that (seed 0016, Amendment 3), and where the settings skip it, too: another is
+    opened with the gap.
     """
     known = _refreshed(database, known)
     table, position = known.name, read_position(database, known)
@@ -58,12 +60,15 @@ def recover(database: Database, known: Known, loss: DataLossError) -> TableOutco
     policy = database.settings.on_data_loss_of(table.key)
     if policy is DataLossPolicy.FAIL:
         raise loss
-    if policy is DataLossPolicy.SKIP:
+    # Chunks read before the gap would stay as they were then: no change comes that corrects them.
+    is_skipped = policy is DataLossPolicy.SKIP
+    if is_skipped and known.snapshots.open_chunked is None:
         return _skip(database, known, instance, poll, position)
     # A chunked one that is open had its gap before it: this is another, which abandons it.
     opened = known.snapshots.open_whole
     if opened is None or opened.lost_from is None:
-        _check_interval(database, table, loss)
+        if not is_skipped:
+            _check_interval(database, table, loss)
         until = poll.max.commit_ts if poll.max else position.commit_ts
         end = Offset(newest_lsn(poll, instance), until)
         _record(database, table, Event.RECOVERING, position, end)

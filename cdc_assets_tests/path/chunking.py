@@ -9,7 +9,7 @@ from cdc_assets.contract import Event
 from cdc_assets.ingest.backfill import backfill
 from cdc_assets.ingest.outcome import BackfillOutcome
 from cdc_assets.planning.records import FactsRow
-from cdc_assets_tests.path.helpers import COLUMNS, create_items, load
+from cdc_assets_tests.path.helpers import COLUMNS, create_items, load, purge, run_sync
 from cdc_assets_tests.source import Project
 
 TABLE = "dbo_items"
@@ -26,6 +26,14 @@ def chunked(project: Project, rows: int = 9, chunk_rows: int = 2, **extra: Any) 
 def run_backfill(project: Project, **limits: Any) -> BackfillOutcome:
     """One call."""
     return backfill(project.database(), TABLE, **limits)
+
+
+def lost(project: Project) -> None:
+    """A chunked bootstrap, a wave of it read, whose changes cleanup has overtaken."""
+    chunked(project, defaults={"min_headroom_hours": 0})
+    run_sync(project)
+    run_backfill(project, max_waves=1)
+    purge(project.source)
 
 
 def events(project: Project, *kinds: Event) -> list[FactsRow]:

@@ -21,7 +21,14 @@ from cdc_assets.ingest.sync import sync
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.verdict import Hold
 from cdc_assets.silver.apply import apply_changes
-from cdc_assets_tests.path.chunking import TABLE, assert_complete, chunked, events, run_backfill
+from cdc_assets_tests.path.chunking import (
+    TABLE,
+    assert_complete,
+    chunked,
+    events,
+    lost,
+    run_backfill,
+)
 from cdc_assets_tests.path.helpers import (
     COLUMNS,
     change_items,
@@ -70,18 +77,6 @@ def test_cleanup_may_pass_s(project: Project) -> None:
     assert run_backfill(project).done
     assert len(events(project, Event.SNAPSHOT_OPEN)) == 1
     assert_complete(project)
-
-
-def lost(project: Project) -> None:
-    """A chunked bootstrap, a wave of it read, whose changes cleanup has overtaken."""
-    chunked(project, defaults={"min_headroom_hours": 0})
-    run_sync(project)
-    run_backfill(project, max_waves=1)
-    change_items(project.source)
-    newest = project.source.captured()
-    clean_up(project.source)
-    project.source.execute("UPDATE dbo.items SET name = N'kept' WHERE id = 1")
-    project.source.captured(minimum=newest)
 
 
 def test_a_loss_abandons_it(project: Project) -> None:

@@ -8,12 +8,22 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.contract import Event
-from cdc_assets.errors import HistoryChangedError, TableReplacedError
+from cdc_assets.errors import CommitConflictError, HistoryChangedError, TableReplacedError
 from cdc_assets.ingest import backfill as backfill_module
+from cdc_assets.ingest import sync as sync_module
+from cdc_assets.ingest.outcome import Work
+from cdc_assets.ingest.resets import reset
 from cdc_assets.ingest.sync import sync
 from cdc_assets.silver.apply import apply_changes
-from cdc_assets_tests.path.chunking import TABLE, chunked, events, run_backfill
-from cdc_assets_tests.path.helpers import change_items, load, run_sync
+from cdc_assets_tests.path.chunking import (
+    TABLE,
+    assert_complete,
+    chunked,
+    events,
+    lost,
+    run_backfill,
+)
+from cdc_assets_tests.path.helpers import change_items, load, once, purge, run_sync
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
@@ -103,6 +113,52 @@ def test_the_source_is_restored(project: Project) -> None:
     with pytest.raises(HistoryChangedError, match="is no commit of this database"):
         run_backfill(project)
     assert not events(project, Event.BOOTSTRAP)
+
+
+def test_a_loss_that_is_skipped_abandons_it_too(project: Project) -> None:
+    """Chunks read before the gap are read again: no change comes that would correct them.
+
+    A whole one may take its place, and its read may fail: the next sync reads it.
+    """
+    lost(project)
+    project.extra["defaults"]["on_data_loss"] = "skip"
+    opened = run_sync(project).outcomes[TABLE]
+    assert (opened.work, opened.gap is not None) == (Work.OPENED, True)
+    run_backfill(project, max_waves=1)
+
+    # So that what is purged can be done again.
+    project.source.execute(
+        "DELETE FROM dbo.items WHERE id >= 900", "UPDATE dbo.items SET name = N'x' WHERE id = 1"
+    )
+    purge(project.source)
+    project.tables = {TABLE: {"snapshot": "full"}}
+    project.source.execute(
+        "EXEC sandbox.fault @kind = N'error', @table = N'dbo.items', @rows = 1, @times = 9,"
+        f" @number = 50000, @text = N'x', @login = N'{project.source.server.reader_login}'"
+    )
+    assert sync(project.database()).failed
+    project.source.execute("EXEC sandbox.clear_faults")
+    assert run_sync(project).outcomes[TABLE].work is Work.SNAPSHOT
+    found = [row.event for row in events(project) if "chunk" not in row.payload]
+    assert found == [
+        *(Event.SNAPSHOT_OPEN, Event.SNAPSHOT_PLAN),
+        *(Event.RECOVERING, Event.SNAPSHOT_OPEN, Event.SNAPSHOT_PLAN),
+        *(Event.RECOVERING, Event.SNAPSHOT_OPEN, Event.BOOTSTRAP),
+    ]
+    assert_complete(project)
+
+
+def test_a_reset_just_before_it_is_opened(project: Project) -> None:
+    """It is opened for a bronze that nobody reads: the next sync opens another."""
+    chunked(project)
+    with pytest.MonkeyPatch.context() as patch:
+        once(patch, sync_module, "open_snapshots", lambda: reset(project.database(), TABLE))
+        (failed,) = sync(project.database()).failed
+    assert isinstance(failed.error, CommitConflictError)
+    change_items(project.source)
+    assert run_sync(project).outcomes[TABLE].work is Work.OPENED
+    assert run_backfill(project).done
+    assert_complete(project)
 
 
 class Killed(BaseException):

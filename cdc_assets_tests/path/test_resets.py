@@ -116,7 +116,7 @@ def test_a_reset_while_a_snapshot_is_read(
     """Its event stands after the reset's, and its rows in what was given up."""
     change_items(items.source)
     at, copy = Lsn(items.source.captured()), copy_of(items.source)
-    once(monkeypatch, snapshot_module, "_high_mark", lambda: reset(items.database(), TABLE))
+    once(monkeypatch, snapshot_module, "read_high_mark", lambda: reset(items.database(), TABLE))
     if way == "sync":
         run_sync(items)
     else:

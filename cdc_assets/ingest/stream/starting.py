@@ -179,7 +179,7 @@ def _healed(start: Start, known: Known, generation: Generation | None) -> Known:
     position = read_position(database, known)
     loss = find_loss(position, known, instance, poll)
     is_skipped = database.settings.on_data_loss_of(start.key) is DataLossPolicy.SKIP
-    if loss is None or is_skipped:
+    if loss is None or (is_skipped and known.snapshots.open_chunked is None):
         # A skip is a batch like others: the stream's first one makes it, under its own mark.
         return known
     recorder = Recorder(database, poll, {known.name.bronze: known.snapshots})
