@@ -71,7 +71,8 @@ def check_changes_readable(connection: Connection, instances: Iterable[CaptureIn
 def to_open(prepared: PreparedSnapshot, known: Snapshots) -> PreparedSnapshot:
     """A new snapshot with the event that opens it, and its key in the lake's names."""
     snapshot = prepared.snapshot
-    snapshot = replace(snapshot, keys=prepared.columns.renamed(snapshot.keys))
+    keys, bronze_id = prepared.columns.renamed(snapshot.keys), table_id(prepared.bronze)
+    snapshot = replace(snapshot, keys=keys, bronze_id=bronze_id)
     entry = open_entry(
         prepared.table, prepared.instance, prepared.poll, known, snapshot, str(prepared.choice)
     )

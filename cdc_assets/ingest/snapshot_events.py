@@ -74,6 +74,7 @@ def _open_detail(snapshot: Snapshot, instance: CaptureInstance) -> dict[str, obj
         "reader": snapshot.reader.to_dict() if snapshot.reader else None,
         SOURCE: SourceName(instance.schema, instance.table).to_dict(),
         "generation": 0,
+        "bronze_id": snapshot.bronze_id,
         **_as_of(snapshot),
         "lost_from_ts": snapshot.lost_from.isoformat() if snapshot.lost_from else None,
         "lost_to_ts": snapshot.at.commit_ts.isoformat() if snapshot.lost_from else None,

@@ -23,6 +23,7 @@ from cdc_assets.ingest.prepared import open_snapshots
 from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.resets import clear, is_stale
 from cdc_assets.lake.bronze import changes_end
+from cdc_assets.lake.tables import table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.instances import (
     recorded_by_target,
@@ -221,6 +222,8 @@ def _placed(database: Database, known: Known, newest_rows: NewestRows) -> Known:
             last = newest_rows().get(known.name.bronze)
             known = replace(known, recorded_end=last.end if last else None)
         bronze = database.lake.bronze(known.name)
+        if bronze is not None and table_id(bronze) in snapshots.discarded:
+            bronze = None  # How far that was read is nothing to the table that comes next.
         written = changes_end(bronze, known.name.changes_app) if bronze else None
     except CdcError as error:
         return replace(known, error=error)

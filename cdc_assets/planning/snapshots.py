@@ -22,6 +22,7 @@ class Snapshot:
     begins that it closes, if it was taken for a loss. `identity` is the instance's at the open,
     `reader` that of the one whose columns it has. `as_of` is what was said of a copy that became
     it. A chunked one is read in waves, beside the changes, which start at it as soon as it is open.
+    `bronze_id` is the table's that its rows are for: one that a reset has given up gets none.
     """
 
     at: Offset
@@ -33,6 +34,7 @@ class Snapshot:
     reader: Identity | None = None
     as_of: str | None = None
     mode: SnapshotMode = SnapshotMode.FULL
+    bronze_id: str | None = None
 
     @property
     def is_chunked(self) -> bool:
@@ -163,12 +165,16 @@ def this_life(events: Iterable[FactsRow]) -> list[FactsRow]:
     found: list[FactsRow] = []
     is_reset = has_complete = False
     opened: set[Lsn] = set()
+    discarded: set[str] = set()
     for row in events:
         if row.event == Event.RESET:
             found, opened = [], set()
+            discarded |= _discarded([row])
             is_reset, has_complete = True, False
             continue
         if is_reset and _is_given_up(row, opened, has_complete):
+            continue
+        if row.event == Event.SNAPSHOT_OPEN and row.payload.get("bronze_id") in discarded:
             continue
         if row.event == Event.SNAPSHOT_OPEN and row.newest_lsn is not None:
             opened.add(row.newest_lsn)
@@ -225,6 +231,7 @@ def _snapshot(row: FactsRow) -> Snapshot | None:
         identity=Identity.from_dict(detail.get("identity")),
         reader=Identity.from_dict(detail.get("reader")),
         as_of=detail.get("as_of"),
+        bronze_id=detail.get("bronze_id"),
         mode=SnapshotMode(detail.get("mode", SnapshotMode.FULL)),
         high_mark=datetime.fromisoformat(high_mark) if high_mark else None,
     )
