@@ -37,6 +37,7 @@ from cdc_assets.ingest.snapshot import (
     prepare_snapshot,
     take_snapshot,
 )
+from cdc_assets.ingest.waves import can_go_on
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.failures import lake_error
 from cdc_assets.lake.tables import table_id
@@ -201,8 +202,7 @@ def _turn(
             hint=f"Restore {database.name.facts_uri}. {anew(str(table))}",
         )
     if known.position is None:
-        reader = known.reader(instance, poll)
-        request = SnapshotRequest(wait=known.resnapshot, reader=reader)
+        request = SnapshotRequest(wait=known.resnapshot, reader=known.reader(instance, poll))
         return take_snapshot(database, table, instance, poll, known.snapshots, request)
     if snapshots.open_chunked is not None:
         return _beside_chunks(database, known, instance, poll, shared)
@@ -264,15 +264,16 @@ def _beside_chunks(
 ) -> TableOutcome:
     """The changes of a table whose snapshot is read in chunks; a loss abandons that one.
 
-    A person who asks for a snapshot has it: it is open, and never another with a newer LSN.
+    A person who asks for a snapshot has it: no newer LSN, unless the open one cannot be read on.
     """
     opened = known.snapshots.open_chunked
     if not known.resnapshot or opened is None:
         return _changes_or_recovery(database, known, instance, poll, shared)
     position = read_position(database, known)
-    if find_loss(position, known, instance, poll) is not None:
-        reader = known.reader(instance, poll)
-        request = SnapshotRequest(position, position.commit_ts, wait=True, reader=reader)
+    is_lost = find_loss(position, known, instance, poll) is not None
+    if is_lost or not can_go_on(database, known, opened, (instance, poll)):
+        lost_from, reader = position.commit_ts if is_lost else None, known.reader(instance, poll)
+        request = SnapshotRequest(position, lost_from, wait=True, reader=reader, anew=True)
         return take_snapshot(database, known.name, instance, poll, known.snapshots, request)
     if database.settings.snapshot_of(known.name.key) is not opened.mode:
         raise mode_conflict(known.name, opened)

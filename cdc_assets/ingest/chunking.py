@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import SchemaChangedError, SettingsError
+from cdc_assets.errors import BookkeepingError, SchemaChangedError, SettingsError
 from cdc_assets.ingest.ranges import (
     Query,
     bound_of,
@@ -39,6 +39,8 @@ from cdc_assets.sqlserver.catalog import Captured
 from cdc_assets.sqlserver.chunk_queries import count_slices
 from cdc_assets.sqlserver.connection import Connection
 from cdc_assets.sqlserver.keys import KeyColumn
+
+_RESNAPSHOT = " (cdc-assets sync --resnapshot)"
 
 
 def extent_of(
@@ -106,6 +108,26 @@ def stored_plan(
     Raises `BookkeepingError` where that is not whole, or not the named one.
     """
     return database.lake.plans.plan(table, snapshot, plan_id)
+
+
+def plan_is_readable(
+    database: Database,
+    table: TableName,
+    snapshot: Lsn,
+    instance: CaptureInstance,
+    columns: Captured,
+) -> bool:
+    """Whether a snapshot's plan is whole, and what it cuts, or will cut, is there as it was."""
+    try:
+        planned = stored_plan(database, table, snapshot)
+        if planned is None and database.lake.facts.version_of(table.plan_app(snapshot)) is not None:
+            return False
+        stored = planned or stored_extent(database, table, snapshot)
+        if stored is not None:
+            _planned_keys(instance, columns, stored)
+    except (BookkeepingError, SchemaChangedError):
+        return False
+    return True
 
 
 def last_bound(
@@ -230,14 +252,14 @@ def _planned_keys(
         raise SchemaChangedError(
             f"its chunked snapshot is cut on {', '.join(names)}, which cannot be read any more",
             where=instance.name,
-            hint="Take a new snapshot of it.",
+            hint=f"Take a new snapshot of it{_RESNAPSHOT}.",
         )
     for key, before in zip(keys, planned.types, strict=True):
         if not keeps_order(before, key.type):
             raise SchemaChangedError(
                 f"its chunked snapshot is cut on {key.name} as {before}, and it is {key.type} now",
                 where=instance.name,
-                hint="Take a new snapshot of it, or give the column its type again.",
+                hint=f"Take a new snapshot of it{_RESNAPSHOT}, or give the column its type again.",
             )
     return keys
 

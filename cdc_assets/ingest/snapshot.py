@@ -62,13 +62,15 @@ class SnapshotRequest:
     `since` is how far the table was read: no row may come with an earlier time. `lost_from` (UTC)
     is where the gap begins that it closes. `wait` says whether somebody waits for it, should
     there be no LSN for it yet. `reader` is the instance that the changes after it are read from,
-    where that is another one than the table was read from last: the rows have its columns.
+    where that is another one than the table was read from last: the rows have its columns. `anew`
+    gives up an open chunked one for it.
     """
 
     since: Offset | None = None
     lost_from: datetime | None = None
     wait: bool = False
     reader: CaptureInstance | None = None
+    anew: bool = False
 
 
 FIRST = SnapshotRequest()
@@ -128,7 +130,7 @@ def prepare_snapshot(
         choice = _choice(database, connection, table, instance, beyond_arrow(bronze, declared))
         snapshot = usable_open(bronze, table, instance, poll, snapshots)
         _check_not_seeding(bronze, table, snapshot)
-        if snapshot is not None and request.lost_from is not None and _is_before_gap(snapshot):
+        if snapshot is not None and _is_given_up(snapshot, request):
             snapshot = None
         mode = database.settings.snapshot_of(table.key)
         check_mode(bronze, table, snapshot, mode)
@@ -163,12 +165,14 @@ def declared_columns(
     return fit(columns_of(bronze), columns.declared, table)
 
 
-def _is_before_gap(snapshot: Snapshot) -> bool:
-    """Whether an open snapshot cannot close a gap that is found now.
+def _is_given_up(snapshot: Snapshot, request: SnapshotRequest) -> bool:
+    """Whether an open snapshot is not what is asked for: it cannot close a gap that is found now.
 
     One that was opened for it can, before it is read; beside a chunked one the changes had begun.
     """
-    return snapshot.lost_from is None or snapshot.is_chunked
+    if request.anew and snapshot.is_chunked:
+        return True
+    return request.lost_from is not None and (snapshot.lost_from is None or snapshot.is_chunked)
 
 
 def read_snapshot(database: Database, prepared: PreparedSnapshot) -> TableOutcome:
@@ -321,7 +325,10 @@ def _planned(
             # A clock may have been set back since: times do not go back along the log.
             found = latest_commit_ts(connection, poll.clock, before.lsn.next(), at.lsn)
             at = at.no_earlier_than(max(before.commit_ts, found or before.commit_ts))
-    kind = Event.BOOTSTRAP if known.complete is None else Event.RESNAPSHOT
+    # Where the changes have begun beside a chunked one that is given up, they go on.
+    goes_on = known.open_chunked is not None and request.lost_from is None
+    is_first = known.complete is None and not goes_on
+    kind = Event.BOOTSTRAP if is_first else Event.RESNAPSHOT
     return Snapshot(at, instance.index_columns, kind=kind, lost_from=request.lost_from)
 
 

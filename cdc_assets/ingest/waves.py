@@ -19,7 +19,7 @@ from cdc_assets.engines.database import Database
 from cdc_assets.errors import CaptureNotReadyError, DataLossError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.changes import existing_bronze
-from cdc_assets.ingest.chunking import chunk_query, last_bound
+from cdc_assets.ingest.chunking import chunk_query, last_bound, plan_is_readable
 from cdc_assets.ingest.clock import commit_at_or_below, first_commit_times, latest_commit_ts
 from cdc_assets.ingest.columns import columns_to_load
 from cdc_assets.ingest.known import Known
@@ -121,6 +121,16 @@ def look_before(database: Database, known: Known, opened: Snapshot, waves: Waves
             waves=waves,
             watermark=_watermark(connection, instance, poll),
         )
+
+
+def can_go_on(
+    database: Database, known: Known, opened: Snapshot, seen: tuple[CaptureInstance, Poll]
+) -> bool:
+    """Whether an open chunked snapshot's plan can be read on, as far as source and lake say now."""
+    bronze = existing_bronze(database, known)
+    with database.connections.lend() as connection:
+        columns, _ = _columns(database, known, connection, seen, bronze)
+    return plan_is_readable(database, known.name, opened.at.lsn, seen[0], columns)
 
 
 def _watermark(connection: Connection, instance: CaptureInstance, poll: Poll) -> datetime:

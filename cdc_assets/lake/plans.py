@@ -165,7 +165,8 @@ def _lacking(plan_id: str, table: TableName, uri: str) -> BookkeepingError:
     return BookkeepingError(
         f"the plan {plan_id} of its chunked snapshot is not whole",
         where=str(table),
-        hint=f"Were rows removed from {uri} by hand? Restore it, or take a new snapshot.",
+        hint=f"Were rows removed from {uri} by hand? Restore it, or take a new snapshot"
+        " (cdc-assets sync --resnapshot).",
     )
 
 

@@ -186,11 +186,12 @@ def this_life(events: Iterable[FactsRow]) -> list[FactsRow]:
 def _is_given_up(row: FactsRow, opened: Collection[Lsn], has_complete: bool) -> bool:
     """Whether an event that follows a reset is of the table from before it.
 
-    The first snapshot after it is no further one, none is completed that was not opened, and no
+    The first one opened after it is no further one, none is completed that was not opened, and no
     change is lost that came before all of them.
     """
     if row.event == Event.SNAPSHOT_OPEN:
-        return not has_complete and row.payload.get("kind", Event.BOOTSTRAP) != Event.BOOTSTRAP
+        is_further = row.payload.get("kind", Event.BOOTSTRAP) != Event.BOOTSTRAP
+        return is_further and not has_complete and not opened
     if row.event in COMPLETED_SNAPSHOT:
         return row.newest_lsn not in opened
     if row.event in (Event.RECOVERING, Event.DATA_SKIPPED):

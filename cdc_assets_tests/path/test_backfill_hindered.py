@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.contract import Event
-from cdc_assets.errors import CommitConflictError, HistoryChangedError, TableReplacedError
+from cdc_assets.errors import (
+    CommitConflictError,
+    HistoryChangedError,
+    SchemaChangedError,
+    TableReplacedError,
+)
 from cdc_assets.ingest import backfill as backfill_module
 from cdc_assets.ingest import sync as sync_module
 from cdc_assets.ingest.outcome import Work
@@ -23,7 +28,7 @@ from cdc_assets_tests.path.chunking import (
     lost,
     run_backfill,
 )
-from cdc_assets_tests.path.helpers import change_items, load, once, purge, run_sync
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, once, purge, run_sync
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
@@ -159,6 +164,34 @@ def test_a_reset_just_before_it_is_opened(project: Project) -> None:
     assert run_sync(project).outcomes[TABLE].work is Work.OPENED
     assert run_backfill(project).done
     assert_complete(project)
+
+
+def test_a_column_that_it_is_cut_on_is_dropped(project: Project) -> None:
+    """It cannot be read on, so a person may have another; the changes go on where they were."""
+    source = project.source
+    chunked(project, rows=6)
+    cut = {TABLE: {"snapshot": "chunked", "chunk_rows": 2, "chunk_column": "note"}}
+    project.tables, plain = cut, project.tables
+    source.execute("UPDATE dbo.items SET note = CONCAT('n', id)")
+    run_sync(project)
+    run_backfill(project, max_waves=1)
+    change_items(source)
+    run_sync(project)
+    source.execute(
+        "ALTER TABLE dbo.items DROP COLUMN note", "UPDATE dbo.items SET name = N'y' WHERE id > 4"
+    )
+    source.captured()
+    with pytest.raises(SchemaChangedError, match=r"Take a new snapshot of it .*--resnapshot"):
+        run_backfill(project)
+    (failed,) = sync(project.database(), resnapshot=True).failed
+    assert "Name another one as `chunk_column`" in str(failed.error)
+    project.tables = plain
+    opened = sync(project.database(), resnapshot=True).outcomes[TABLE]
+    assert (opened.work, opened.gap) == (Work.OPENED, None)
+    assert run_backfill(project).done
+    load(project)
+    project.assert_identical(TABLE, [name for name in COLUMNS if name != "note"])
+    project.assert_each_change_once(TABLE)
 
 
 class Killed(BaseException):
