@@ -46,6 +46,7 @@ from cdc_assets.lake import STREAMS_MAY_WAIT
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.told import lost_rows
 from cdc_assets.lsn import Lsn
+from cdc_assets.names import TableName
 from cdc_assets.planning.chunks import ChunkPlan
 from cdc_assets.planning.snapshots import Snapshot
 from cdc_assets.planning.verdict import later
@@ -77,12 +78,13 @@ def backfill(
 
     Called again it goes on, until `done`. The limits are the settings' where they are not given; a
     wave that has begun is finished. `snapshot` names the one that is meant: `SettingsError` where
-    another is the newest open one. Raises `SnapshotModeError` for an open whole one,
-    `SourceBehindError` for a server that has not reached S, and `DataLossError` where the changes
-    beside it are lost, which abandons it: the next sync does as `on_data_loss` says (seed 0016,
-    Amendment 3).
+    another is the newest open one, and for a limit that is none. Raises `SnapshotModeError` for an
+    open whole one, `SourceBehindError` for a server that has not reached S, and `DataLossError`
+    where the changes beside it are lost, which abandons it: the next sync does as `on_data_loss`
+    says (seed 0016, Amendment 3).
     """
     settings = database.settings
+    _check_limits(database.table(key), max_waves, max_seconds, min_headroom_hours)
     hours = min_headroom_hours
     limits = BackfillLimits(
         max_waves or settings.max_waves_of(key),
@@ -93,6 +95,22 @@ def backfill(
         return _run(database, key, snapshot, limits)
     finally:
         database.connections.close()
+
+
+def _check_limits(
+    table: TableName, waves: int | None, seconds: float | None, hours: float | None
+) -> None:
+    """Raise `SettingsError` for what the settings of these names do not take either."""
+    wrong = {
+        "max_waves": (waves, "1 or more", waves is None or waves >= 1),
+        "max_seconds": (seconds, "more than 0", seconds is None or seconds > 0),
+        "min_headroom_hours": (hours, "0 or more", hours is None or hours >= 0),
+    }
+    for name, (value, wanted, is_right) in wrong.items():
+        if not is_right:
+            raise SettingsError(
+                f"{name} is {value:g}", where=str(table), hint=f"It is {wanted}, or left out."
+            )
 
 
 @dataclass(slots=True)
@@ -186,7 +204,9 @@ def _step(call: _Call) -> BackfillOutcome | None:
         raise lost_rows(look.table, look.opened, look.next_wave - 1, waves.newest)
     if look.next_wave > waves.newest + 1 and _tell(database, look):
         return None  # Another run has appended it, and may have died before it told.
-    plan = _planned(database, look)
+    plan = with_retries(lambda: _planned(database, look))
+    if plan is None:
+        return None  # It may have taken long: what was seen before it is old.
     call.waves = replace(waves, chunks_total=len(plan.chunks))
     if not waves.next_chunks(plan, 1):
         if call.telling is not None:
@@ -276,10 +296,14 @@ def _paused(call: _Call, hours: float) -> BackfillOutcome:
     )
 
 
-def _planned(database: Database, look: Look) -> ChunkPlan:
-    """The snapshot's plan: made and told of by the first call, and the same ever after."""
+def _planned(database: Database, look: Look) -> ChunkPlan | None:
+    """The snapshot's plan: made and told of by the first call, and the same ever after.
+
+    None where it was made only now.
+    """
     table, at = look.table, look.opened.at
     plan = stored_plan(database, table, at.lsn, look.waves.plan_id)
+    is_new = plan is None
     if plan is None:
         with database.connections.lend() as connection:
             extent = stored_extent(database, table, at.lsn)
@@ -299,7 +323,7 @@ def _planned(database: Database, look: Look) -> ChunkPlan:
         _log.info(
             "%s: %d chunks of its snapshot at %s are planned", table, len(plan.chunks), at.lsn
         )
-    return plan
+    return None if is_new else plan
 
 
 def _wave(call: _Call, look: Look, plan: ChunkPlan) -> None:

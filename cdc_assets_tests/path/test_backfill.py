@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from cdc_assets.contract import Event
-from cdc_assets.errors import SnapshotModeError, SourceBehindError
+from cdc_assets.errors import SettingsError, SnapshotModeError, SourceBehindError
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest import backfill as backfill_module
 from cdc_assets.ingest import sync as sync_module
 from cdc_assets.ingest.outcome import BackfillState, Work
 from cdc_assets.ingest.sync import sync
@@ -125,6 +126,37 @@ def test_no_wave_reads_what_is_known_of_those_before(project: Project) -> None:
     assert chunks(project)
     every = project.database().lake.facts.events()
     assert [row.event for row in every] == ["snapshot_open", "snapshot_plan", "bootstrap"]
+
+
+@ARROW
+@pytest.mark.sandbox
+def test_a_plan_takes_long_and_the_connection_drops(project: Project) -> None:
+    """A wave's stamp is from after it was planned; what was read by then is asked again."""
+    chunked(project, rows=4)
+    run_sync(project)
+    newest: list[str] = []
+
+    def meanwhile() -> None:
+        change_items(project.source)
+        newest.append(project.source.captured())
+        project.source.execute(
+            "EXEC sandbox.fault @kind = N'drop', @table = N'dbo.items',"
+            f" @login = N'{project.source.server.reader_login}'"
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        once(patch, backfill_module, "plan_chunks", meanwhile)
+        assert run_backfill(project, max_waves=1).chunks_done
+    assert all((row.min_lsn or "") >= newest[0] for row in chunks(project))
+
+
+@ARROW
+def test_a_limit_that_is_none(project: Project) -> None:
+    """0 waves would be none, and not as many as there are."""
+    chunked(project)
+    for limit in ({"max_waves": 0}, {"max_seconds": 0}, {"min_headroom_hours": -1}):
+        with pytest.raises(SettingsError, match=f"{next(iter(limit))} is"):
+            run_backfill(project, **limit)
 
 
 @ARROW
