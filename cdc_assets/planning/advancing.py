@@ -27,7 +27,11 @@ class BronzeProgress:
 
 
 def advance_bronze(old: ControlRow | None, progress: BronzeProgress) -> ControlRow:
-    """Bronze's control row after a sync; a row that is further already keeps its position."""
+    """Bronze's control row after a sync; a row that is further already keeps its position.
+
+    Its verdict speaks of changes. Rows of a further snapshot, and of waves, may come with times
+    below it: those that they are as of (decision 0019). Silver's waits for them.
+    """
     row = old or ControlRow(progress.table_name)
     changed = max(filter(None, (row.changed_lsn, _text(progress.changed_lsn))), default=None)
     row = replace(row, changed_lsn=changed, table_id=progress.table_id or row.table_id)
