@@ -6,9 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from cdc_assets.contract import Event
 from cdc_assets.errors import (
+    BookkeepingError,
     CommitConflictError,
     HistoryChangedError,
     SchemaChangedError,
@@ -167,7 +169,10 @@ def test_a_reset_just_before_it_is_opened(project: Project) -> None:
 
 
 def test_a_column_that_it_is_cut_on_is_dropped(project: Project) -> None:
-    """It cannot be read on, so a person may have another; the changes go on where they were."""
+    """It cannot be read on, so a person may have another; the changes go on where they were.
+
+    Nor can one whose plan has lost a chunk.
+    """
     source = project.source
     chunked(project, rows=6)
     cut = {TABLE: {"snapshot": "chunked", "chunk_rows": 2, "chunk_column": "note"}}
@@ -188,6 +193,14 @@ def test_a_column_that_it_is_cut_on_is_dropped(project: Project) -> None:
     project.tables = plain
     opened = sync(project.database(), resnapshot=True).outcomes[TABLE]
     assert (opened.work, opened.gap) == (Work.OPENED, None)
+
+    run_backfill(project, max_waves=1)
+    DeltaTable(project.database().name.plans_uri).delete("chunk = 1")
+    with pytest.raises(BookkeepingError, match="not whole"):
+        run_backfill(project)
+    source.execute("UPDATE dbo.items SET name = N'z' WHERE id > 4")
+    source.captured()
+    assert sync(project.database(), resnapshot=True).outcomes[TABLE].work is Work.OPENED
     assert run_backfill(project).done
     load(project)
     project.assert_identical(TABLE, [name for name in COLUMNS if name != "note"])

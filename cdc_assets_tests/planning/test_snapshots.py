@@ -50,6 +50,21 @@ def test_a_further_one_that_is_opened_after_a_reset_is_none() -> None:
     assert lsns(snapshots_of(again)) == (3, 4)
 
 
+def test_one_may_take_the_place_of_a_first_one_in_chunks_that_is_given_up() -> None:
+    first = event(Event.SNAPSHOT_OPEN, 2, mode="chunked", bronze_id="new")
+    given_up = [opened(1), RESET, first, opened(3, Event.RESNAPSHOT)]
+    found = snapshots_of(given_up)
+    assert (lsns(found), found.bootstrap) == ((None, 3), Offset(Lsn.of_int(2), NOON))
+    assert lsns(snapshots_of([*given_up, event(Event.RESNAPSHOT, 3)])) == (3, None)
+
+
+def test_one_for_a_bronze_that_was_given_up_is_none() -> None:
+    late = event(Event.SNAPSHOT_OPEN, 2, mode="chunked", bronze_id="old")
+    found = snapshots_of([opened(1), RESET, late, event(Event.BOOTSTRAP, 2)])
+    assert (lsns(found), found.bootstrap, found.opens) == ((None, None), None, 2)
+    assert found.used == {Lsn.of_int(1), Lsn.of_int(2)}
+
+
 def test_one_without_an_open_counts_where_nothing_was_reset() -> None:
     """Another tool that writes this format may not record that one is opened."""
     assert lsns(snapshots_of([event(Event.BOOTSTRAP, 1)])) == (1, None)
