@@ -210,6 +210,13 @@ class StreamMark:
     generation: int
     micro_batch: int
 
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any] | None) -> StreamMark | None:
+        """Read it from a commit; what a later release may have added is passed over."""
+        if not value:
+            return None
+        return cls(str(value["id"]), int(value["generation"]), int(value["micro_batch"]))
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeCommit:
@@ -274,7 +281,7 @@ class ChangeCommit:
                     for event in value.get("events", ())
                     if event["event"] == Event.SCHEMA_CHANGE
                 ),
-                stream=StreamMark(**value["stream"]) if value.get("stream") else None,
+                stream=StreamMark.from_dict(value.get("stream")),
             )
         except (ValueError, KeyError, TypeError):
             return None

@@ -330,3 +330,7 @@ def test_snapshot_and_seed_without_a_query(items: Project) -> None:
         own.seed(pa.table({"id": [1]}), str(taken.lsn))
     with pytest.raises(SettingsError, match="Spark Connect"):
         own.to_delta(checkpoint="x")
+    with pytest.raises(SettingsError, match="one of: fail, resnapshot, skip"):
+        own.to_delta(checkpoint="x", on_data_loss="ignore")  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="needs a checkpoint"):
+        own.to_delta()

@@ -41,6 +41,8 @@ def test_a_commit_names_its_stream_and_reads_back() -> None:
     synced = commit(8)
     assert ChangeCommit.from_json(synced.to_json()) == synced
     assert '"stream"' not in synced.to_json()
+    later = ours.to_json().replace('"micro_batch"', '"added_later": 1, "micro_batch"')
+    assert ChangeCommit.from_json(later) == ours
 
 
 def test_a_generation_reads_back() -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Literal
 
 from deltalake import DeltaTable
@@ -101,9 +102,9 @@ class CdcStream:
         """
         if checkpoint is None:
             raise SettingsError("to_delta needs a checkpoint", hint="Name a folder of its own.")
-        changed: dict[str, Any] = {} if snapshot is None else {"snapshot": SnapshotMode(snapshot)}
-        if on_data_loss is not None:
-            changed["on_data_loss"] = DataLossPolicy(on_data_loss)
+        changed = _choices(
+            {"snapshot": (SnapshotMode, snapshot), "on_data_loss": (DataLossPolicy, on_data_loss)}
+        )
         settings = _every(self._with(**changed), resnapshot_interval_days)
         checkpoints = Checkpoints(self._spark, checkpoint)
         place = self._place(settings, target, app_id, facts_table, checkpoints.newest())
@@ -241,6 +242,20 @@ class CdcStream:
         name_of = OwnDatabaseName(SOURCE_KEY, settings.lake, target, facts, app)
         _check_target(target, settings)
         return _Place(own_database(settings, app_id, name_of), app_id, is_own=True)
+
+
+def _choices(given: Mapping[str, tuple[type[StrEnum], str | None]]) -> dict[str, StrEnum]:
+    """What was chosen of each; raises `SettingsError` for what is no choice."""
+    chosen = {}
+    for name, (kind, value) in given.items():
+        if value is None:
+            continue
+        if value not in list(kind):
+            raise SettingsError(
+                f"{name} cannot be {value!r}", hint=f"It is one of: {', '.join(kind)}."
+            )
+        chosen[name] = kind(value)
+    return chosen
 
 
 def _every(settings: DatabaseSettings, days: int | None) -> DatabaseSettings:
