@@ -15,8 +15,8 @@ LOCKED := pyproject.toml uv.lock $(SETUP)
 SPARK_TESTS := cdc_assets_tests/engines/spark
 READY_DEMO := $(READY)-$(if $(filter spark,$(ENGINE)),spark,sandbox)
 READY_TEST := $(READY)-$(if $(filter fast,$(ONLY)),dev,all)
-# Two processes, the tests of one file in one of them; Spark's tests share a JVM, and run in one.
-# A process has one Spark of its own: what runs on a cluster's has another.
+# Two processes, the tests of one file in one of them. A process has one Spark of its own, which its
+# tests share: what runs on a cluster's is a run of its own.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -46,7 +46,7 @@ ifeq ($(ONLY),fast)
 	@echo "ONLY=fast left out $(SPARK_TESTS) and all tests marked spark: they need PySpark or a JVM"
 else
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not spark and not cluster and not clients and not soak"
-	$(BIN)/pytest -m "spark and not soak"
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "spark and not soak"
 	$(BIN)/pytest -m cluster
 endif
 

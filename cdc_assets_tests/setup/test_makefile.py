@@ -23,8 +23,8 @@ PROMISED = {
 }
 PROGRAMS = ("cdc-assets", "pytest", "ruff", "mypy", "uv", "lint-imports", "python")
 NOT_HERE = "not spark and not cluster and not clients and not soak"
-SPARK_HERE = "pytest -m spark and not soak"
 SIDE_BY_SIDE = "-n 2 --dist loadfile --no-loadscope-reorder"
+SPARK_HERE = f"pytest {SIDE_BY_SIDE} -m spark and not soak"
 RECORD = '#!/bin/sh\necho "${0##*/} $*" >>calls\n'
 
 
