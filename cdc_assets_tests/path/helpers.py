@@ -14,6 +14,8 @@ from cdc_assets.ingest.sync import SyncReport, sync
 from cdc_assets.silver.apply import ApplyOutcome, apply_changes
 from cdc_assets_tests.source import Project, Source
 
+HOUR = 3600
+"""Seconds."""
 COLUMNS = ("id", "name", "price", "at", "note")
 
 
@@ -48,13 +50,19 @@ def change_items(source: Source, base: int = 100) -> None:
     source.captured()
 
 
-def clean_up(source: Source) -> None:
-    """Let cleanup remove everything up to now."""
+def clean_up(source: Source, until: str | None = None) -> None:
+    """Let cleanup remove everything below an LSN, by default up to now."""
+    mark = f"CONVERT(binary(10), '{until}', 1)" if until else "sys.fn_cdc_get_max_lsn()"
     source.execute(
-        "DECLARE @to binary(10); SET @to = sys.fn_cdc_get_max_lsn();"
+        f"DECLARE @to binary(10); SET @to = {mark};"
         " EXEC sys.sp_cdc_cleanup_change_table @capture_instance = N'dbo_items',"
         " @low_water_mark = @to"
     )
+
+
+def set_clock(project: Project, shift_seconds: int) -> None:
+    """The server's clock, so far from the machine's; the sandbox's alone can be set."""
+    project.source.execute(f"EXEC sandbox.set_clock @shift_seconds = {shift_seconds}")
 
 
 def purge(source: Source) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from cdc_assets.contract import Event
@@ -31,11 +29,13 @@ from cdc_assets_tests.path.chunking import (
 )
 from cdc_assets_tests.path.helpers import (
     COLUMNS,
+    HOUR,
     change_items,
     clean_up,
     load,
     once,
     run_sync,
+    set_clock,
 )
 from cdc_assets_tests.source import Project
 
@@ -48,20 +48,37 @@ def engine_name() -> str:
     return "arrow"
 
 
+@pytest.mark.sandbox
 def test_it_pauses_while_cleanup_is_near(project: Project) -> None:
-    """Headroom is what cleanup is behind the changes read; nothing cleaned up is in no danger."""
-    chunked(project)
-    run_sync(project)
-    assert run_backfill(project, max_waves=1).state is BackfillState.RUNNING
-    # As if the instance were a week old: its create_date is the server's.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cdc_assets.planning.waves.NEVER_CLEANED", -timedelta(days=7))
+    """Headroom is what cleanup is behind the changes read; nothing cleaned up is in no danger.
+
+    The server's clock comes forward to now: a table of yesterday is cleaned up to an hour before
+    what was read of it, and then a sync catches up.
+    """
+    source = project.source
+    try:
+        set_clock(project, -24 * HOUR)
+        chunked(project)
+        run_sync(project)
+        assert run_backfill(project, max_waves=1).state is BackfillState.RUNNING
+        set_clock(project, -20 * HOUR)
+        change_items(source)
+        mark = source.captured()
+        set_clock(project, -19 * HOUR)
+        change_items(source, base=300)
+        run_sync(project)
+        clean_up(source, mark)
+        set_clock(project, 0)
         low = run_backfill(project)
-    assert (low.state, low.paused, low.done) == (BackfillState.WAITING_HEADROOM, True, False)
-    assert "0.0 h behind the table's changes, and `min_headroom_hours` is 6" in low.reason
-    assert (low.chunks_done, low.rows) == (2, 0)
-    project.extra["defaults"] = {"min_headroom_hours": 0}
-    assert run_backfill(project).done
+        assert (low.state, low.paused, low.done) == (BackfillState.WAITING_HEADROOM, True, False)
+        assert "1.0 h behind the table's changes, and `min_headroom_hours` is 6" in low.reason
+        assert (low.chunks_done, low.rows) == (2, 0)
+        assert run_backfill(project, min_headroom_hours=0, max_waves=1).chunks_done == 4
+        change_items(source, base=500)
+        run_sync(project)
+        assert run_backfill(project).done
+    finally:
+        set_clock(project, 0)
     assert_complete(project)
 
 

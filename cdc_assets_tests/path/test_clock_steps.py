@@ -19,18 +19,21 @@ from cdc_assets.ingest.sync import sync
 from cdc_assets.planning.verdict import Hold
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.chunking import chunked, events, run_backfill
-from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
+from cdc_assets_tests.path.helpers import (
+    COLUMNS,
+    HOUR,
+    change_items,
+    clean_up,
+    load,
+    run_sync,
+    set_clock,
+)
 from cdc_assets_tests.path.killing import kill_at, kill_cases
 from cdc_assets_tests.source import Project, Server
 
 pytestmark = pytest.mark.sandbox
 TABLE = "dbo_items"
-HOUR = 3600
 ARROW = pytest.mark.parametrize("engine_name", ["arrow"])
-
-
-def set_clock(project: Project, shift_seconds: int) -> None:
-    project.source.execute(f"EXEC sandbox.set_clock @shift_seconds = {shift_seconds}")
 
 
 @pytest.fixture
