@@ -69,6 +69,8 @@ PROVOKED_BY = {
     "source_busy": f"{HERE}::test_a_lock_that_stays",
     "source_query": f"{HERE}::test_an_error_of_the_servers_own",
     "source_unavailable": "cli/test_bad_input.py::test_source_down",
+    "spark_unavailable": "engines/spark/test_connect.py"
+    "::test_a_server_that_is_not_there_is_one_sentence_without_its_token",
     "table_feature": "engines/test_choice.py"
     "::test_what_is_beyond_arrow_is_refused_where_arrow_is_all_there_may_be",
     "table_newer": "lake/test_migrations.py::test_a_newer_table_is_refused_before_any_write",
