@@ -18,6 +18,7 @@ from cdc_assets.lake.facts import Facts
 from cdc_assets.planning.records import FactsRow
 from cdc_assets.planning.verdict import Hold
 from cdc_assets.silver.apply import apply_changes
+from cdc_assets_tests.path.changing import NEW, commit, disable, enable, instances_read
 from cdc_assets_tests.path.chunking import TABLE, chunked, events, run_backfill
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, once, run_sync
 from cdc_assets_tests.path.killing import kill_at
@@ -209,3 +210,30 @@ def test_two_syncs_open_one(
     assert 50 in {row["id"] for row in project.bronze(TABLE) if row["_operation"] == 0}
     load(project)
     project.assert_identical(TABLE, COLUMNS)
+
+
+@pytest.mark.spark
+@ARROW
+def test_engine_and_capture_instance_change_between_waves(project: Project) -> None:
+    """Each wave is read by what there is then, and the changes by the instance in turn."""
+    source = project.source
+    chunked(project, rows=12)
+    run_sync(project)
+    run_backfill(project, max_waves=1)
+    source.execute("ALTER TABLE dbo.items ADD more int NULL")
+    enable(source, NEW)
+    commit(source, "UPDATE dbo.items SET more = id WHERE id IN (1, 5)")
+    run_sync(project)
+    disable(source)
+    project.engine = "spark"
+    assert run_backfill(project, max_waves=1).chunks_done == 4
+    project.engine = "arrow"
+    commit(source, "UPDATE dbo.items SET more = id WHERE id IN (2, 6, 12)")
+    run_sync(project)
+    assert run_backfill(project).done
+    engines = [str(row.engine).split(" ")[0] for row in chunks(project)]
+    assert engines == ["arrow", "arrow", "spark", "spark", "arrow", "arrow"]
+    assert instances_read(project)[-1] == NEW
+    load(project)
+    project.assert_identical(TABLE, (*COLUMNS, "more"))
+    project.assert_each_change_once(TABLE)
