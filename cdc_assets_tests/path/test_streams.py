@@ -318,6 +318,17 @@ def test_a_stream_beside_a_chunked_snapshot(project: Project, checkpoint: Path) 
     project.assert_identical(TABLE, COLUMNS)
 
 
+def test_an_open_chunked_snapshot_is_the_one_that_is_asked_for(project: Project) -> None:
+    """No newer LSN; and no change is read, since an own stream's are its generation's."""
+    chunked(project)
+    project.write()
+    beside = CdcStream(None, named(project))
+    opened = beside.snapshot()
+    change_items(project.source)
+    assert beside.snapshot(resnapshot=True) == opened
+    assert [row for row in project.bronze(TABLE) if row["_operation"]] == []
+
+
 def test_snapshot_and_seed_without_a_query(items: Project) -> None:
     """Neither needs a session; each gives the LSN that the changes go on from."""
     own = CdcStream(None, named(items))

@@ -25,6 +25,7 @@ from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.stream.planner import SourcePlanner
 from cdc_assets.ingest.sync import known_tables, poll_tables, sync
+from cdc_assets.ingest.waves import can_go_on
 from cdc_assets.lake.bronze import change_commits
 from cdc_assets.planning.generations import Generation, Head, Progress, next_number, why_anew
 from cdc_assets.planning.offsets import Offset
@@ -137,7 +138,14 @@ def _loaded(start: Start) -> Known:
 
 
 def take(database: Database, key: str, *, resnapshot: bool = False) -> Offset:
-    """Take a table's snapshot as a sync does; gives its LSN. Raises what keeps it from that."""
+    """Take a table's snapshot as a sync does; gives its LSN. Raises what keeps it from that.
+
+    A chunked one that is open stays the one that was asked for, and no change is read: those of an
+    own stream are its generation's to append, under a transaction id that is not known here.
+    """
+    opened = _open_one(database, key) if resnapshot else None
+    if opened is not None:
+        return opened
     outcome = sync(database, [key], resnapshot=resnapshot).outcomes[key]
     if outcome.error is not None:
         raise outcome.error
@@ -147,6 +155,19 @@ def take(database: Database, key: str, *, resnapshot: bool = False) -> Offset:
             "; ".join(outcome.warnings), where=str(database.table(key)), hint="Start it again."
         )
     return taken
+
+
+def _open_one(database: Database, key: str) -> Offset | None:
+    """The LSN of the open chunked snapshot; None where there is none that can be read on."""
+    known = known_of(database, key)
+    opened = known.snapshots.open_chunked
+    if opened is None or database.settings.snapshot_of(key) is not opened.mode:
+        return None
+    poll = with_retries(lambda: poll_tables(database, [known]))
+    instance = known.current(poll.instances, database.settings.instance_of(key))
+    if find_loss(read_position(database, known), known, instance, poll) is not None:
+        return None
+    return opened.at if can_go_on(database, known, opened, (instance, poll)) else None
 
 
 def _create(start: Start, known: Known) -> None:
