@@ -15,21 +15,24 @@ from typing import Any, TextIO
 
 from benchmarks.child import JsonChild
 from benchmarks.processes import Process
-from benchmarks.snapshots import take
+from benchmarks.snapshots import chunked, take
 from benchmarks.source import Source
 
 _ANSWER_SECONDS_MAX = 900
 
 
-def snapshot_child(state: Path, table: str, engine: str, log: Path) -> JsonChild:
-    """Start one on a running sandbox's state."""
+def snapshot_child(
+    state: Path, table: str, engine: str, log: Path, chunk_rows: int | None = None
+) -> JsonChild:
+    """Start one on a running sandbox's state; with `chunk_rows` it reads in chunks."""
     log.parent.mkdir(parents=True, exist_ok=True)
     child = JsonChild(
         [sys.executable, "-m", "benchmarks.snapshot_child"],
         log=log,
         answer_seconds_max=_ANSWER_SECONDS_MAX,
     )
-    child.tell(json.dumps({"state": str(state), "table": table, "engine": engine}))
+    told = {"state": str(state), "table": table, "engine": engine, "chunk_rows": chunk_rows}
+    child.tell(json.dumps(told))
     return child
 
 
@@ -37,10 +40,11 @@ def main(commands: TextIO, answers: TextIO) -> None:
     """Answer each line that names a folder."""
     settings = json.loads(commands.readline())
     source, table = Source(Path(settings["state"])), settings["table"]
+    chunk_rows = settings["chunk_rows"]
     for line in commands:
         database = source.database(Path(line.strip()), settings["engine"], table)
         started = time.perf_counter()
-        rows = take(database, table)
+        rows = take(database, table) if chunk_rows is None else chunked(database, table, chunk_rows)
         answer: dict[str, Any] = {
             "rows": rows,
             "seconds": time.perf_counter() - started,

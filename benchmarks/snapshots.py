@@ -10,7 +10,9 @@ from pathlib import Path
 from benchmarks.bare import Query
 from benchmarks.harness import Action
 from benchmarks.source import Source, reading
+from cdc_assets.contract import SnapshotMode
 from cdc_assets.engines.database import Database
+from cdc_assets.ingest.backfill import backfill
 from cdc_assets.ingest.columns import columns_to_load
 from cdc_assets.ingest.ranges import snapshot_ranges
 from cdc_assets.ingest.sync import sync
@@ -25,6 +27,22 @@ def take(database: Database, table: str) -> int:
     outcome = sync(database, [table]).outcomes[table]
     if outcome.error is not None:
         raise outcome.error
+    return outcome.rows
+
+
+def chunked(database: Database, table: str, chunk_rows: int) -> int:
+    """Open a snapshot that is read in chunks, and read it to its end; gives the rows."""
+    settings = database.settings
+    own = settings.tables[table].model_copy(
+        update={"snapshot": SnapshotMode.CHUNKED, "chunk_rows": chunk_rows}
+    )
+    tables = {**settings.tables, table: own}
+    changed = settings.model_copy(update={"tables": tables})
+    in_chunks = Database.of(database.name.key, changed)
+    take(in_chunks, table)
+    outcome = backfill(in_chunks, table)
+    if not outcome.done:
+        raise RuntimeError(f"the backfill ended before its snapshot did: {outcome.reason}")
     return outcome.rows
 
 

@@ -35,8 +35,8 @@ def test_a_peak_is_of_the_process_itself_and_stays() -> None:
 
 
 def test_many_rows_are_compared_round_by_round() -> None:
-    peaks = {"dbo_bench_few": [100, 200, 100, 100, 100], memory.INSTANCE: [110, 220, 90, 300, 110]}
-    figure = memory._of_rows(peaks, 2, 20)
+    few, many = [100, 200, 100, 100, 100], [110, 220, 90, 300, 110]
+    figure = memory._of_rows(few, many, 2, 20)
     assert figure.value == pytest.approx(1.1)
     assert figure.details["rows"] == ROWS
 
