@@ -235,6 +235,7 @@ def test_a_further_snapshot_in_chunks(project: Project) -> None:
     assert_complete(project)
 
 
+@pytest.mark.sandbox
 def test_a_whole_one_is_not_backfilled(project: Project) -> None:
     chunked(project)
     assert run_backfill(project).state is BackfillState.NO_SNAPSHOT

@@ -122,6 +122,7 @@ def test_the_source_is_restored(project: Project) -> None:
     assert not events(project, Event.BOOTSTRAP)
 
 
+@pytest.mark.sandbox
 def test_a_loss_that_is_skipped_abandons_it_too(project: Project) -> None:
     """Chunks read before the gap are read again: no change comes that would correct them.
 

@@ -1,8 +1,8 @@
 """SIGKILL at every named fault point, then a rerun: the same end, nothing twice.
 
 The point within a loss has its histories in `test_histories`, that of a second capture instance in
-`test_schema_changes`, that of a table's migration in `test_migrations`, those of a stream in
-`test_stream_crashes`.
+`test_schema_changes`, that of a table's migration in `test_migrations`, those of a backfill in
+`test_backfill_crashes`, those of a stream in `test_stream_crashes`.
 """
 
 import importlib
@@ -21,15 +21,21 @@ pytestmark = pytest.mark.sqlserver
 
 TABLE = "dbo_items"
 OF_STREAMS = (FaultPoint.GENERATION_WRITTEN, FaultPoint.STREAM_RECORDED)
+OF_BACKFILLS = (
+    FaultPoint.PLAN_STORED,
+    FaultPoint.PLAN_TOLD,
+    FaultPoint.WAVE_APPENDED,
+    FaultPoint.WAVE_TOLD,
+    FaultPoint.BACKFILL_COMPLETED,
+)
 ELSEWHERE = (
     FaultPoint.LOSS_RECORDED,
     FaultPoint.INSTANCE_SEEN,
     FaultPoint.TABLE_MIGRATED,
+    *OF_BACKFILLS,
     *OF_STREAMS,
 )
 IN_SNAPSHOT = (FaultPoint.SNAPSHOT_OPENED, FaultPoint.SNAPSHOT_APPENDED)
-
-
 POINTS = tuple(point for point in FaultPoint if point not in ELSEWHERE)
 
 
