@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from cdc_assets.engines.arrow import ArrowEngine
@@ -21,6 +22,10 @@ ENGINES = [
 ]
 SANDBOX_REFUSAL = 40515
 NO_SOURCE = SourceConnection(name="none", text="Server=127.0.0.1,1;UID=x;PWD=x")
+
+# No test is timed: a machine that does other work must not fail an example.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def make_engine(name: str, source: SourceConnection) -> Engine:

@@ -78,7 +78,7 @@ def replayed(changes: list[tuple[int, int, str | None]]) -> Rows:
     return rows
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(history)
 def test_changes_reduce_to_the_rows(
     model_db: Client, history: list[tuple[list[tuple[str, int, object]], bool]]

@@ -189,7 +189,7 @@ def tables(draw: st.DrawFn) -> tuple[list[ResultColumn], list[tuple], int]:
     return columns, rows, draw(st.integers(0, len(rows) - 1))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(tables())
 def test_the_same_bytes_as_value_by_value(
     table: tuple[list[ResultColumn], list[tuple], int],
