@@ -29,12 +29,11 @@ from cdc_assets.lake.files import (
 from cdc_assets.lake.tables import (
     APPEND_ATTEMPTS_MAX,
     StorageOptions,
-    check_same,
     columns_of,
     commit_properties,
     query,
     retry_conflicts,
-    table_id,
+    table_to_append,
 )
 from cdc_assets.planning.merging import key_bounds, quoted
 from cdc_assets.planning.plans import (
@@ -43,8 +42,9 @@ from cdc_assets.planning.plans import (
     ApplyPlan,
     ApplyResult,
     at_once,
+    total_wait_ms,
 )
-from cdc_assets.planning.ranges import shared_constants
+from cdc_assets.planning.ranges import read_columns
 from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, Connections
 from cdc_assets.sqlserver.odbc_errors import ValueTooLargeError
 from cdc_assets.sqlserver.read import arrow_schema, read_range, with_large_values
@@ -73,11 +73,8 @@ class ArrowEngine:
             )
 
     def _append_once(self, plan: AppendPlan, ready: Callable[[], None]) -> AppendResult:
-        table = DeltaTable(plan.uri, storage_options=self._options)
-        # A reset after this look is a change of the table's metadata, to which the commit loses.
-        check_same(table_id(table), plan.table_id, where=plan.table)
-        done = table.transaction_version(plan.tag.app_id)
-        if done is not None and done >= plan.tag.version:
+        table = table_to_append(plan, self._options)
+        if table is None:
             return AppendResult(committed=False)
 
         def attempt(large_value_bytes: int) -> AppendResult:
@@ -152,9 +149,8 @@ def append_rows(plan: AppendPlan, options: StorageOptions, rows: Rows) -> Append
     as the engine's `append` does where the lake fails or bronze was replaced.
     """
     with lake_failures(plan.uri):
-        table = DeltaTable(plan.uri, storage_options=dict(options))
-        check_same(table_id(table), plan.table_id, where=plan.table)
-        if table.transaction_version(plan.tag.app_id) is not None:
+        table = table_to_append(plan, options)
+        if table is None:
             return AppendResult(committed=False)
         return retry_conflicts(lambda: _write(table, plan, rows), where=plan.table, attempts_max=1)
 
@@ -195,13 +191,12 @@ def _write(
         raise expected(reading.error) from reading.error
     finally:
         batches.close()
-    known = [wait for wait in reading.waits if wait is not None]
     return AppendResult(
         committed=True,
         rows=reading.rows,
         read_seconds=time.monotonic() - started,
         read_mb=reading.bytes / 1e6,
-        network_wait_ms=sum(known) if known else None,
+        network_wait_ms=total_wait_ms(reading.waits),
     )
 
 
@@ -237,8 +232,7 @@ class _Reading:
     def batches(self) -> Generator[pa.RecordBatch]:
         """Non-empty batches of all ranges, in no order between ranges; ends when all is ready."""
         several = len(self.plan.ranges) > 1
-        shared = shared_constants(self.plan.columns, self.plan.ranges)
-        read = [column.name for column in self.plan.columns if column.name not in shared]
+        read = [column.name for column in read_columns(self.plan.columns, self.plan.ranges)]
         try:
             for batch in self._concurrent() if several else self._range(0):
                 if batch.num_rows:

@@ -26,6 +26,7 @@ from cdc_assets.lake.told import check_told, told_snapshots
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress
 from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.plans import total_wait_ms
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import (
     anew,
@@ -236,7 +237,6 @@ def _outcome(
     measures = measured.values()
     newest = commits[-1] if commits else _newest(run.bronze, table)
     counts = total([commit.counts for commit in commits])
-    waits = [one.network_wait_ms for one in measures if one.network_wait_ms is not None]
     outcome = TableOutcome(
         table=table.key,
         work=Work.CHANGES if commits else Work.QUIET,
@@ -246,7 +246,7 @@ def _outcome(
         counts=counts,
         read_seconds=sum(one.read_seconds for one in measures),
         read_mb=sum(one.read_mb for one in measures),
-        network_wait_ms=sum(waits) if waits else None,
+        network_wait_ms=total_wait_ms(one.network_wait_ms for one in measures),
         started_at=run.started_at,
         duration_seconds=(utc_now() - run.started_at).total_seconds(),
         engine=commits[-1].engine if commits else "",

@@ -17,7 +17,7 @@ from cdc_assets.errors import CommitConflictError, TableFeatureError, TableRepla
 from cdc_assets.lake.failures import is_conflict, lake_failures
 from cdc_assets.lake.features import beyond_reading, beyond_writing
 from cdc_assets.planning.columns import check_unmapped
-from cdc_assets.planning.plans import CommitTag
+from cdc_assets.planning.plans import AppendPlan, CommitTag
 
 StorageOptions = Mapping[str, str]
 
@@ -113,6 +113,18 @@ def check_same(found: str, planned: str | None, *, where: str) -> None:
             where=where,
             hint="It was reset meanwhile. Run it again.",
         )
+
+
+def table_to_append(plan: AppendPlan, options: StorageOptions) -> DeltaTable | None:
+    """The table that a plan is for; None where its tag is committed already.
+
+    Raises `TableReplacedError`. A reset after this look is a change of the table's metadata, to
+    which the commit loses.
+    """
+    table = DeltaTable(plan.uri, storage_options=dict(options))
+    check_same(table_id(table), plan.table_id, where=plan.table)
+    done = table.transaction_version(plan.tag.app_id)
+    return table if done is None or done < plan.tag.version else None
 
 
 def query(sql: str, **tables: DeltaTable) -> pa.Table:

@@ -6,6 +6,7 @@ only carries it out, and two engines carry it out alike.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -107,6 +108,12 @@ class AppendResult:
     read_mb: float = 0.0
     network_wait_ms: int | None = None
     """How long the server waited for us to take rows; None where it may not be asked."""
+
+
+def total_wait_ms(waits: Iterable[int | None]) -> int | None:
+    """The sum of what the server told of its waits for us; None where it told nothing."""
+    told = [wait for wait in waits if wait is not None]
+    return sum(told) if told else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,3 +171,9 @@ def shared_constants(
         if column.name not in selected
         and all(first.get(column.name) == other.get(column.name) for other in others)
     }
+
+
+def read_columns(columns: Sequence[Column], ranges: Sequence[ReadRange]) -> tuple[Column, ...]:
+    """The columns that are not shared constants: what differs by row or by range."""
+    shared = shared_constants(columns, ranges)
+    return tuple(column for column in columns if column.name not in shared)

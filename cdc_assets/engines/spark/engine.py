@@ -52,10 +52,9 @@ from cdc_assets.lake.files import (
 from cdc_assets.lake.tables import (
     APPEND_ATTEMPTS_MAX,
     StorageOptions,
-    check_same,
     commit_properties,
     retry_conflicts,
-    table_id,
+    table_to_append,
 )
 from cdc_assets.planning.merging import key_bounds
 from cdc_assets.planning.plans import (
@@ -66,7 +65,7 @@ from cdc_assets.planning.plans import (
     CommitTag,
     at_once,
 )
-from cdc_assets.planning.ranges import shared_constants
+from cdc_assets.planning.ranges import read_columns, shared_constants
 from cdc_assets.settings.lakes import wants_one_engine
 from cdc_assets.settings.model import SparkSettings
 from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, SourceConnection, connect
@@ -134,10 +133,8 @@ class SparkEngine:
         return SourceReader(self._source, columns, large_value_bytes)
 
     def _append_once(self, plan: AppendPlan, ready: Callable[[], None]) -> AppendResult:
-        table = DeltaTable(plan.uri, storage_options=self._options)
-        check_same(table_id(table), plan.table_id, where=plan.table)
-        done = table.transaction_version(plan.tag.app_id)
-        if done is not None and done >= plan.tag.version:
+        table = table_to_append(plan, self._options)
+        if table is None:
             return AppendResult(committed=False)
         # Where one library alone may commit, Spark's does: it merges as well.
         if takes_files(table, plan.columns) and not wants_one_engine(plan.uri):
@@ -176,7 +173,7 @@ class SparkEngine:
     def _append_rows(self, plan: AppendPlan, version: int) -> AppendResult:
         """Delta's library writes the rows, which come to it from the tasks."""
         literals = shared_constants(plan.columns, plan.ranges)
-        given = tuple(column for column in plan.columns if column.name not in literals)
+        given = read_columns(plan.columns, plan.ranges)
 
         def attempt(large_value_bytes: int) -> ReadCounters:
             reader = self.range_reader(given, large_value_bytes)

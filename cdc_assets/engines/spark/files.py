@@ -22,8 +22,8 @@ from cdc_assets.engines.spark.sources import RangeReader
 from cdc_assets.errors import CdcError, expected
 from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lake.files import DataFile, Place, write_files
-from cdc_assets.planning.plans import ReadRange
-from cdc_assets.planning.ranges import shared_constants
+from cdc_assets.planning.plans import ReadRange, total_wait_ms
+from cdc_assets.planning.ranges import read_columns
 from cdc_assets.sqlserver.odbc_errors import ValueTooLargeError
 from cdc_assets.sqlserver.read import arrow_schema
 
@@ -65,13 +65,12 @@ class Written:
 def total(parts: Iterable[Written]) -> Written:
     """What all tasks did together."""
     found = tuple(parts)
-    waits = [part.network_wait_ms for part in found if part.network_wait_ms is not None]
     return Written(
         tuple(file for part in found for file in part.files),
         sum(part.rows for part in found),
         sum(part.bytes for part in found),
         sum(part.read_seconds for part in found),
-        sum(waits) if waits else None,
+        total_wait_ms(part.network_wait_ms for part in found),
     )
 
 
@@ -116,7 +115,7 @@ class _FilesReader(DataSourceReader):  # type: ignore[misc]
         if partition.value is None:  # Spark asks for this one where there are no ranges.
             return
         planned = self._planned
-        reading = _Reading(_read_columns(planned))
+        reading = _Reading([c.name for c in read_columns(planned.columns, planned.ranges)])
         with typed_in_text(), lake_failures(planned.place.uri):
             files = write_files(
                 planned.place,
@@ -127,15 +126,10 @@ class _FilesReader(DataSourceReader):  # type: ignore[misc]
         yield (reading.written(files).to_json(),)
 
 
-def _read_columns(planned: PlannedFiles) -> list[int]:
-    """Places of the columns that are read: what all rows share is made here."""
-    shared = shared_constants(planned.columns, planned.ranges)
-    return [at for at, column in enumerate(planned.columns) if column.name not in shared]
-
-
 @dataclass(slots=True)
 class _Reading:
-    columns: list[int]
+    names: list[str]
+    """The columns whose bytes count."""
     rows: int = 0
     bytes: int = 0
     seconds: float = 0.0
@@ -149,7 +143,7 @@ class _Reading:
                 self.seconds += time.monotonic() - began
                 if batch.num_rows:
                     self.rows += batch.num_rows
-                    self.bytes += sum(batch.column(at).nbytes for at in self.columns)
+                    self.bytes += sum(batch.column(name).nbytes for name in self.names)
                     yield batch
                 began = time.monotonic()
         except (CdcError, ValueTooLargeError):
@@ -159,6 +153,5 @@ class _Reading:
         self.seconds += time.monotonic() - began
 
     def written(self, files: list[DataFile]) -> Written:
-        known = [wait for wait in self.waits if wait is not None]
-        waited = sum(known) if known else None
+        waited = total_wait_ms(self.waits)
         return Written(tuple(files), self.rows, self.bytes, self.seconds, waited)
