@@ -13,7 +13,7 @@ from benchmarks.orders import COLUMNS, INSTANCE, NAMES, TABLE
 from benchmarks.snapshot_child import snapshot_child
 from benchmarks.snapshots import CONNECTIONS, into_folders
 from benchmarks.source import Source, running_source
-from cdc_assets.engines.arrow import BATCHES_WAITING_MAX
+from cdc_assets.engines.arrow.reading import BATCHES_WAITING_MAX
 from cdc_assets.lake.files import LARGE_VALUES_GROUP_BYTES
 from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START
 from cdc_assets.sqlserver.read import next_large_value_bytes

@@ -7,7 +7,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from cdc_assets.engines.arrow import ArrowEngine
+from cdc_assets.engines.arrow.engine import ArrowEngine
 from cdc_assets.engines.door import Engine
 from cdc_assets.sandbox.handle import Sandbox
 from cdc_assets.settings.model import SparkSettings

@@ -105,7 +105,7 @@ def _read(reader: pa.RecordBatchReader) -> Generator[pa.RecordBatch]:
 
 @dataclass(slots=True)
 class CopyRows:
-    """A copy as an append's rows; see `engines.arrow.Rows`."""
+    """A copy as an append's rows; see `engines.arrow.appending.Rows`."""
 
     copy: Iterable[pa.RecordBatch]
     columns: tuple[Column, ...]

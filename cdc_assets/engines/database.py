@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdc_assets.engines.arrow import ArrowEngine
+from cdc_assets.engines.arrow.engine import ArrowEngine
 from cdc_assets.engines.choice import choose
 from cdc_assets.engines.spark.installed import require_pyspark
 from cdc_assets.lake.lake import Lake

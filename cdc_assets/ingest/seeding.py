@@ -13,7 +13,7 @@ from datetime import datetime
 
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Column, bronze_columns
-from cdc_assets.engines.arrow import append_rows
+from cdc_assets.engines.arrow.appending import append_rows
 from cdc_assets.engines.copies import ArrowStream, CopyRows, as_reader, looked_at, places_of
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import (

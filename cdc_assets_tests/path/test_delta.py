@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from cdc_assets.engines import arrow
+from cdc_assets.engines.arrow import appending, applying
 from cdc_assets.lake import control as control_module
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
@@ -56,13 +56,13 @@ def test_a_compaction_between_a_look_and_a_commit(
     name, table = items.database().name, items.database().table(TABLE)
     # Rows that control's MERGE has read are elsewhere when it commits.
     items.database().lake.control.merge(lambda rows: [rows[f"silver/{TABLE}"]])
-    before(monkeypatch, arrow, "write_deltalake", lambda: compact(table.bronze_uri))
+    before(monkeypatch, appending, "write_deltalake", lambda: compact(table.bronze_uri))
     before(monkeypatch, control_module, "_to_arrow", lambda: compact(name.control_uri))
     assert run_sync(items).outcomes[TABLE].rows > 0
     assert items.database().lake.control.read()[f"bronze/{TABLE}"].end_lsn is not None
     compact(name.facts_uri)
 
-    before(monkeypatch, arrow, "_merge", lambda: compact(table.silver_uri, "id"))
+    before(monkeypatch, applying, "_merge", lambda: compact(table.silver_uri, "id"))
     first = apply_changes(items.database(), TABLE)
     if first.overtaken:
         apply_changes(items.database(), TABLE)

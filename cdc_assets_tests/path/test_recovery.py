@@ -135,7 +135,7 @@ def test_an_unforeseen_failure_of_a_read_is_not_the_lakes(
         raise OSError("No such file or directory")
 
     with monkeypatch.context() as broken:
-        broken.setattr("cdc_assets.engines.arrow.read_range", fails)
+        broken.setattr("cdc_assets.engines.arrow.reading.read_range", fails)
         error = sync(items.database()).outcomes[TABLE].error
     assert isinstance(error, UnexpectedError)
     run_sync(items)

@@ -14,7 +14,7 @@ import pytest
 
 from cdc_assets.contract import Column, bronze_columns
 from cdc_assets.engines import copies
-from cdc_assets.engines.arrow import append_rows
+from cdc_assets.engines.arrow.appending import append_rows
 from cdc_assets.errors import (
     CdcError,
     SeedOpenError,

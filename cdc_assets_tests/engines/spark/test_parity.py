@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_assets.contract import Column
-from cdc_assets.engines.arrow import ArrowEngine
+from cdc_assets.engines.arrow.engine import ArrowEngine
 from cdc_assets.engines.door import Engine
 from cdc_assets.lake.tables import query
 from cdc_assets.lsn import Lsn

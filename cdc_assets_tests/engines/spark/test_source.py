@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_assets.contract import Column, bronze_columns
-from cdc_assets.engines.arrow import ArrowEngine
+from cdc_assets.engines.arrow.engine import ArrowEngine
 from cdc_assets.engines.spark.engine import SparkEngine
 from cdc_assets.errors import DataLossError, SourceQueryError, SourceUnavailableError
 from cdc_assets.lake.tables import delta_schema
