@@ -217,7 +217,12 @@ PLANS = TableContract(
         Column("target", "STRING", "Table the plan is of, as the facts name it."),
         Column("snapshot", "STRING", "The snapshot's LSN."),
         Column("plan_id", "STRING", "The plan; NULL on what was recorded at the open."),
-        Column("chunk", "INT", "Chunk, from 0 in key order; NULL on what was recorded then."),
+        Column(
+            "chunk",
+            "INT",
+            "Chunk, from 0 in key order; NULL on what was recorded then, and on the bound that"
+            " closed an open last chunk before it was read.",
+        ),
         Column("lower", "STRING", "Key its rows begin with, as a JSON list of texts; NULL: open."),
         Column("upper", "STRING", "Key its rows end before, likewise."),
         Column("rows", "BIGINT", "Rows counted when it was planned."),

@@ -26,6 +26,7 @@ class FaultPoint(StrEnum):
     SNAPSHOT_APPENDED = "snapshot.appended"
     PLAN_STORED = "plan.stored"
     PLAN_TOLD = "plan.told"
+    BOUND_STORED = "bound.stored"
     WAVE_APPENDED = "wave.appended"
     WAVE_TOLD = "wave.told"
     BACKFILL_COMPLETED = "backfill.completed"

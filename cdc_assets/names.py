@@ -149,6 +149,10 @@ class TableName:
         """Transaction id of a chunked snapshot's plan, and of the event that tells of it."""
         return f"{self.key}#plan.{snapshot}"
 
+    def bound_app(self, snapshot: Lsn) -> str:
+        """Transaction id of the bound that closes a chunked snapshot's last chunk."""
+        return f"{self.key}#bound.{snapshot}"
+
     def wave_app(self, snapshot: Lsn) -> str:
         """Transaction id of the facts of a chunked snapshot's waves; their numbers, from 0."""
         return f"{self.key}#wave.{snapshot}"

@@ -136,7 +136,7 @@ def last_bound(
     """The plan as it is to be read now: its last chunk ends before what came above it since.
 
     Where nothing was above the largest key when it was planned, that chunk is open; a table that
-    grows at the top would pile up there. Asked before each wave, and never stored.
+    grows at the top would pile up there. Asked before each wave, until there is something.
     """
     *before, last = plan.chunks
     if last.upper is not None or not plan.keys:

@@ -187,6 +187,10 @@ def append_wave(
     with database.connections.lend() as connection:
         stamp = stamp_of(connection, look)
         now = last_bound(connection, look.instance, look.columns, plan)
+    if now != plan:
+        # Before the read: what was read can then be known from the plan, whoever dies.
+        now = database.lake.plans.close(table, now)
+        faults.reach(FaultPoint.BOUND_STORED)
     chunks = waves.next_chunks(now, count)
     choice = _choice(database, look, chunks)
     commit = WaveCommit(

@@ -82,20 +82,44 @@ class Plans:
             raise _lacking(plan.plan_id, table, self._uri)
         return stored
 
-    def plan(self, table: TableName, snapshot: Lsn, plan_id: str | None = None) -> ChunkPlan | None:
-        """A snapshot's plan, None where it has none yet.
+    def close(self, table: TableName, plan: ChunkPlan) -> ChunkPlan:
+        """Record the bound that closes a plan's last chunk, once; gives the plan as it is recorded.
 
-        Raises `BookkeepingError` for a plan that is not whole, or that is not the named one.
+        Before a wave is read with it: a reader of that chunk then knows where it ended.
         """
-        rows = self._rows(table, snapshot, "plan_id IS NOT NULL ORDER BY written_at, chunk")
+        found = self.plan(table, plan.snapshot, plan.plan_id)
+        if found is not None and found.chunks[-1].upper is None:
+            row = _row(table, plan.snapshot, Extent(plan.keys, plan.largest, plan.types))
+            upper = _text(plan.chunks[-1].upper)
+            row = replace(row, plan_id=plan.plan_id, upper=upper)
+            self._append([row], table.bound_app(plan.snapshot))
+            found = self.plan(table, plan.snapshot, plan.plan_id)
+        if found is None:
+            raise _lacking(plan.plan_id, table, self._uri)
+        return found
+
+    def plan(self, table: TableName, snapshot: Lsn, plan_id: str | None = None) -> ChunkPlan | None:
+        """A snapshot's plan, None where it has none yet; its bounds are those it is read by.
+
+        Asked after the facts have told of a chunk, that chunk's `lower` and `upper` are the range
+        that was read under its stamp: a key of it that bronze has no row of was not there. A last
+        chunk without `upper` was read without an end. Raises `BookkeepingError` for a plan that is not
+        whole, or that is not the named one.
+        """
+        # The bound of the last chunk may have been written by a clock that was behind.
+        order = "plan_id IS NOT NULL ORDER BY chunk IS NULL, written_at, chunk"
+        rows = self._rows(table, snapshot, order)
         if not rows and plan_id is None:
             return None
         found = plan_id or rows[0].plan_id or ""
         rows = [row for row in rows if row.plan_id == found]
         chunks = tuple(
-            Chunk(row.chunk or 0, _bound(row.lower), _bound(row.upper), row.rows or 0)
+            Chunk(row.chunk, _bound(row.lower), _bound(row.upper), row.rows or 0)
             for row in rows
+            if row.chunk is not None
         )
+        if chunks and chunks[-1].upper is None and rows[-1].chunk is None:
+            chunks = (*chunks[:-1], replace(chunks[-1], upper=_bound(rows[-1].upper)))
         ends = zip([None, *(c.upper for c in chunks)], chunks, strict=False)
         if not chunks or any(c.lower != end or c.number != n for n, (end, c) in enumerate(ends)):
             raise _lacking(found, table, self._uri)

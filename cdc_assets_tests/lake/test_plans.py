@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from deltalake import DeltaTable
 
 from cdc_assets.contract import PLANS, SCHEMA_VERSION_PROPERTY
 from cdc_assets.errors import BookkeepingError
+from cdc_assets.lake import plans as plans_module
 from cdc_assets.lake.lake import Lake
 from cdc_assets.lake.tables import columns_of
 from cdc_assets.lsn import Lsn
@@ -85,6 +87,28 @@ def test_of_two_planners_the_loser_takes_the_winners(lake: Lake, table: TableNam
     assert len(found) == 4
     assert set(found) == {found[0]}
     assert found[0].chunks == CHUNKS
+
+
+def test_the_bound_of_an_open_last_chunk_is_what_was_recorded_first(
+    lake: Lake, table: TableName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the plan is read back with it, though the clock was behind when it was written."""
+    lake.plans.store(table, PLAN)
+    monkeypatch.setattr(plans_module, "utc_now", lambda: datetime(2001, 1, 1))
+    closed = replace(PLAN, chunks=(*CHUNKS[:2], replace(CHUNKS[2], upper=("x", None))))
+    assert lake.plans.close(table, closed) == closed
+    later = replace(PLAN, chunks=(*CHUNKS[:2], replace(CHUNKS[2], upper=("y", None))))
+    assert lake.plans.close(table, later) == closed
+    assert lake.plans.plan(table, S, "one") == lake.plans.plan(table, S) == closed
+    assert lake.plans.store(table, PLAN) == closed
+
+
+def test_a_plan_whose_bound_is_all_that_is_left_is_refused(lake: Lake, table: TableName) -> None:
+    lake.plans.store(table, PLAN)
+    lake.plans.close(table, replace(PLAN, chunks=(*CHUNKS[:2], replace(CHUNKS[2], upper=("x",)))))
+    DeltaTable(table.database.plans_uri).delete("chunk IS NOT NULL")
+    with pytest.raises(BookkeepingError, match=r"the plan one .*is not whole"):
+        lake.plans.plan(table, S)
 
 
 @pytest.mark.parametrize("gone", ["chunk = 0", "chunk = 1", "chunk IS NOT NULL"])

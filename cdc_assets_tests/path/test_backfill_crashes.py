@@ -27,6 +27,7 @@ ARROW = pytest.mark.parametrize("engine_name", ["arrow"], indirect=True)
 POINTS = (
     FaultPoint.PLAN_STORED,
     FaultPoint.PLAN_TOLD,
+    FaultPoint.BOUND_STORED,
     FaultPoint.WAVE_APPENDED,
     FaultPoint.WAVE_TOLD,
     FaultPoint.BACKFILL_COMPLETED,
@@ -35,11 +36,17 @@ KILLED.update((engine, point) for engine in ("arrow", "spark") for point in POIN
 
 
 def test_killed_between_any_two_writes(project: Project, tmp_path: Path) -> None:
-    """History 4; B069, B072: S, plan and chunks are those of the run that died."""
+    """History 4; B069, B070, B072: S, plan and chunks are those of the run that died.
+
+    It is cut on a text, whose last chunk is open until rows come above: what it ends before is
+    recorded before it is read.
+    """
     chunked(project, rows=12)
+    project.tables[TABLE] = {"snapshot": "chunked", "chunk_rows": 2, "chunk_column": "name"}
     kill_at(project, FaultPoint.SNAPSHOT_OPENED, tmp_path / "opened")
     run_sync(project)
-    change_items(project.source)
+    project.source.execute("UPDATE dbo.items SET note = 'before the plan' WHERE id = 1")
+    project.source.captured()
     for place, point in enumerate(POINTS):
         kill_at(project, point, tmp_path / point, TABLE, command="backfill")
         if point is not FaultPoint.BACKFILL_COMPLETED:
@@ -52,6 +59,12 @@ def test_killed_between_any_two_writes(project: Project, tmp_path: Path) -> None
     load(project)
     load(project)
     assert_right(project)
+    assert done.snapshot is not None
+    plan = project.database().lake.plans.plan(project.database().table(TABLE), done.snapshot)
+    assert plan is not None
+    assert plan.chunks[-1].upper == ("new",)
+    read = {row["name"] for row in project.bronze(TABLE) if row["_operation"] == 0}
+    assert read.isdisjoint({"new", "second"}), "the changes bring what is above"
 
 
 @ARROW
