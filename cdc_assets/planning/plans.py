@@ -121,8 +121,9 @@ class MergeTexts:
     """The SQL of one apply, written once and run by Spark SQL and DataFusion alike.
 
     `ranking` is a SELECT over a table named `bronze` that gives, per key, its latest image: the
-    silver columns and `_operation`. The others are conditions of the MERGE, whose source is `s`
-    and whose target is `t`.
+    silver columns and `_operation`. With `reads_silver` it is also over a table named `silver`, the
+    MERGE's target as it stands. The others are conditions of the MERGE, whose source is `s` and
+    whose target is `t`.
     """
 
     ranking: str
@@ -130,6 +131,7 @@ class MergeTexts:
     newer: str
     is_delete: str
     is_upsert: str
+    reads_silver: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ def apply(plan: ApplyPlan, options: StorageOptions) -> ApplyResult:
     if (silver.transaction_version(plan.tag.app_id) or 0) != plan.tag.version - 1:
         return ApplyResult(overtaken=True)
     bronze = DeltaTable(plan.bronze_uri, version=plan.bronze_version, storage_options=dict(options))
-    ranked = _bare(query(plan.texts.ranking, bronze=bronze))
+    tables = {"bronze": bronze, **({"silver": silver} if plan.texts.reads_silver else {})}
+    ranked = _bare(query(plan.texts.ranking, **tables))
     try:
         metrics = _merge(silver, plan, ranked)
         if not metrics.changed:

@@ -75,6 +75,7 @@ DELETION_VECTORS_BYTES_MIN = 256 << 20
 """Size of a silver from which its MERGEs mark rows instead of rewriting whole files."""
 
 _BRONZE = "bronze"
+_SILVER = "silver"
 _RANKING = "ranking"
 _COLUMN_EXISTS = "FIELD_ALREADY_EXISTS"
 
@@ -207,7 +208,11 @@ class SparkEngine:
         target = delta_path(location(plan.silver_uri))
         if silver_bytes >= DELETION_VECTORS_BYTES_MIN and not before.deletion_vectors:
             session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('{DELETION_VECTORS}' = 'true')")
-        _at_version(session, plan).createOrReplaceTempView(_BRONZE)
+        views = {_BRONZE: (plan.bronze_uri, plan.bronze_version)}
+        if plan.texts.reads_silver:
+            views[_SILVER] = (plan.silver_uri, before.version)
+        for name, at in views.items():
+            _at_version(session, *at).createOrReplaceTempView(name)
         ranking = session.sql(plan.texts.ranking)
         if not plan.rebuild:  # A rebuild has no key bounds, which would read it once more.
             ranking.persist(StorageLevel.MEMORY_AND_DISK)
@@ -246,9 +251,9 @@ def _write(rows: DataFrame, plan: AppendPlan) -> None:
     writer.option("userMetadata", plan.tag.user_metadata).save(location(plan.uri))
 
 
-def _at_version(session: SparkSession, plan: ApplyPlan) -> DataFrame:
-    reader = session.read.format("delta").option("versionAsOf", plan.bronze_version)
-    return reader.load(location(plan.bronze_uri))
+def _at_version(session: SparkSession, uri: str, version: int) -> DataFrame:
+    reader = session.read.format("delta").option("versionAsOf", version)
+    return reader.load(location(uri))
 
 
 def _prepare_merge(session: SparkSession, tag: CommitTag) -> None:
