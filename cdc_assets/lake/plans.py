@@ -103,8 +103,8 @@ class Plans:
 
         Asked after the facts have told of a chunk, that chunk's `lower` and `upper` are the range
         that was read under its stamp: a key of it that bronze has no row of was not there. A last
-        chunk without `upper` was read without an end. Raises `BookkeepingError` for a plan that is not
-        whole, or that is not the named one.
+        chunk without `upper` was read without an end. Raises `BookkeepingError` for a plan that is
+        not whole, or that is not the named one.
         """
         # The bound of the last chunk may have been written by a clock that was behind.
         order = "plan_id IS NOT NULL ORDER BY chunk IS NULL, written_at, chunk"
