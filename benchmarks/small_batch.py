@@ -24,7 +24,8 @@ from benchmarks.peer.small_batch import PeerSmallBatch, warm_peer
 from benchmarks.source import Source, running_source
 from cdc_assets.engines.database import Database
 from cdc_assets.ingest.sync import sync
-from cdc_assets.silver.apply import ApplyOutcome, apply_changes
+from cdc_assets.silver.apply import apply_changes
+from cdc_assets.silver.outcome import ApplyOutcome
 
 ROWS = 100_000
 CHANGES = 1_000

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cdc_assets.ingest.outcome import TableOutcome
     from cdc_assets.ingest.sync import SyncReport
     from cdc_assets.planning.records import ControlRow
-    from cdc_assets.silver.apply import ApplyOutcome
+    from cdc_assets.silver.outcome import ApplyOutcome
 
 Metadata = dict[str, int | float | str]
 

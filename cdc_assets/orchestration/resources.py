@@ -19,7 +19,7 @@ from cdc_assets.settings import load_settings
 if TYPE_CHECKING:
     from cdc_assets.engines.database import Database
     from cdc_assets.ingest.sync import SyncReport
-    from cdc_assets.silver.apply import ApplyOutcome
+    from cdc_assets.silver.outcome import ApplyOutcome
 
 
 class CdcResource(dg.ConfigurableResource[None]):

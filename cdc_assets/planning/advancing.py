@@ -53,12 +53,17 @@ def advance_bronze(old: ControlRow | None, progress: BronzeProgress) -> ControlR
 
 
 def follow_bronze(
-    silver: ControlRow, bronze: ControlRow, snapshots: Snapshots, version: int | None = None
+    silver: ControlRow,
+    bronze: ControlRow,
+    snapshots: Snapshots,
+    version: int | None = None,
+    granularity: str | None = None,
 ) -> ControlRow:
     """Silver's control row with bronze's verdict, where nothing holds it back; else unchanged.
 
     `version` is silver's Delta version at this verdict; None leaves it: the sync moves the
-    verdict of a quiet table without touching silver.
+    verdict of a quiet table without touching silver. `granularity` is silver's own, where it has
+    one: bronze is complete up to its end.
     """
     if silver_hold(bronze, silver, snapshots) is not None:
         return silver
@@ -68,9 +73,12 @@ def follow_bronze(
         and silver.end_lsn > bronze.end_lsn
     ):
         return silver
+    until = bronze.finalized_until
+    if granularity is not None and bronze.end_commit_ts is not None:
+        until = finalized_until(bronze.end_commit_ts, granularity)
     return replace(
         silver,
-        finalized_until=later(silver.finalized_until, bronze.finalized_until),
+        finalized_until=later(silver.finalized_until, until),
         end_lsn=bronze.end_lsn,
         end_commit_ts=bronze.end_commit_ts,
         verdict_version=silver.verdict_version if version is None else version,

@@ -11,7 +11,8 @@ import pytest
 from cdc_assets.ingest.outcome import TableOutcome
 from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.sync import SyncReport, sync
-from cdc_assets.silver.apply import ApplyOutcome, apply_changes
+from cdc_assets.silver.apply import apply_changes
+from cdc_assets.silver.outcome import ApplyOutcome
 from cdc_assets_tests.source import Project, Source
 
 HOUR = 3600

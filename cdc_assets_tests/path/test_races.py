@@ -206,17 +206,17 @@ def test_an_apply_that_read_an_older_bronze_is_overtaken(
     items.source.execute("UPDATE dbo.items SET name = N'older' WHERE id = 1")
     items.source.captured()
     run_sync(items)
-    plan_of = apply_module._range
+    plan_of = apply_module.plan_apply
 
     def another_call_first(*arguments: Any) -> Any:
-        monkeypatch.setattr(apply_module, "_range", plan_of)
+        monkeypatch.setattr(apply_module, "plan_apply", plan_of)
         work = plan_of(*arguments)
         items.source.execute("DELETE FROM dbo.items WHERE id = 1")
         items.source.captured()
         load(items)
         return work
 
-    monkeypatch.setattr(apply_module, "_range", another_call_first)
+    monkeypatch.setattr(apply_module, "plan_apply", another_call_first)
     assert apply_changes(items.database(), TABLE).overtaken
     items.assert_identical(TABLE, COLUMNS)
 

@@ -1,0 +1,27 @@
+"""What an apply found and did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from cdc_assets.errors import CdcError
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.verdict import Hold
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOutcome:
+    """What an apply found and did."""
+
+    table: str
+    bronze_found: bool
+    rebuilt: bool = False
+    overtaken: bool = False
+    applied_lsn: Lsn | None = None
+    finalized_until: datetime | None = None
+    hold: Hold | None = None
+    upserted: int = 0
+    deleted: int = 0
+    engine: str = ""
+    error: CdcError | None = None

@@ -1,0 +1,49 @@
+"""Where a silver table is and what it is made of: by the settings, or as a caller says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cdc_assets.engines.database import Database
+from cdc_assets.engines.door import Engine
+from cdc_assets.lake.lake import Lake
+from cdc_assets.names import TableName
+from cdc_assets.planning.plans import EngineChoice
+
+Choose = Callable[[str, int | None], EngineChoice]
+"""Which engine works, by what only Spark can do, as the end of a sentence, and the rows to read."""
+
+
+@dataclass(frozen=True)
+class SilverTable:
+    """One silver table: its places, its key, and who works on it.
+
+    `name` says where bronze and silver are and what the facts and control call them, `lake` where
+    those are. `keys` are those that were named, by their names in the lake; without any the
+    snapshot's count. `granularity` is the verdict's; None takes bronze's as it is. Without
+    `has_facts` nothing is known of snapshots but their rows, and the verdict is never moved.
+    `counts_rows` says whether `choose` wants to know how many rows there are.
+    """
+
+    name: TableName
+    lake: Lake
+    choose: Choose
+    engine: Callable[[EngineChoice], Engine]
+    keys: tuple[str, ...] = ()
+    granularity: str | None = None
+    has_facts: bool = True
+    counts_rows: bool = False
+
+
+def table_of(database: Database, key: str) -> SilverTable:
+    """A table of the settings."""
+    settings = database.settings
+    return SilverTable(
+        name=database.table(key),
+        lake=database.lake,
+        choose=lambda beyond, rows: database.choose(key, beyond, rows),
+        engine=database.engine,
+        keys=settings.tables[key].keys or (),
+        counts_rows=settings.spark.is_cluster,
+    )

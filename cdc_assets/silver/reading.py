@@ -1,0 +1,140 @@
+"""What an apply reads, in the order that makes it safe (seed 0019).
+
+Silver's transaction version comes first of all, then the bronze verdict and the facts, and bronze
+after them, at one version: bronze commits its rows before its verdict, and a snapshot's rows before
+its event, so that version holds what both point to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from deltalake import DeltaTable
+
+from cdc_assets.contract import Column, captured_of_bronze
+from cdc_assets.lake.bronze import head_above, newest_whole_snapshot
+from cdc_assets.lake.features import unreadable
+from cdc_assets.lake.lake import Lake
+from cdc_assets.lake.tables import columns_of, table_id
+from cdc_assets.lake.told import ToldSnapshot, check_told, told_snapshots
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.applying import Position
+from cdc_assets.planning.records import ControlRow
+from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
+from cdc_assets.silver.places import SilverTable
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """Silver as it stood before anything else was read: Delta table and transaction version."""
+
+    table: SilverTable
+    silver: DeltaTable | None
+    version: int
+
+    @property
+    def silver_id(self) -> str | None:
+        """Delta's id of it."""
+        return table_id(self.silver) if self.silver is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What control and the facts say of one table, and what of its rows must be in bronze."""
+
+    bronze: ControlRow
+    silver: ControlRow
+    snapshots: Snapshots
+    written: tuple[ToldSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a call works on.
+
+    `verdict` is bronze's control row and `recorded` silver's; `position` is the latter's, where it
+    speaks of this silver. `given_up` says that a reset has left this silver to be emptied.
+    """
+
+    before: Before
+    verdict: ControlRow
+    recorded: ControlRow
+    position: Position
+    snapshots: Snapshots
+    bronze: DeltaTable
+    captured: tuple[Column, ...]
+    given_up: bool
+
+    @property
+    def table(self) -> SilverTable:
+        """Where all of it is."""
+        return self.before.table
+
+
+def look(table: SilverTable) -> Before:
+    """Silver, before anything else is read."""
+    silver = table.lake.silver(table.name)
+    version = silver.transaction_version(table.name.apply_app) if silver else None
+    return Before(table, silver, version or 0)
+
+
+def read_told(lake: Lake, tables: Sequence[SilverTable]) -> Mapping[SilverTable, Told]:
+    """Control and facts for tables of one lake, each read once; before any bronze is opened."""
+    control = lake.control.read()
+    has_facts = any(table.has_facts for table in tables)
+    snapshots = snapshots_by_target(lake.facts.events() if has_facts else ())
+    taken = {t.name: snapshots[t.name.bronze] for t in tables if t.has_facts}
+    written = told_snapshots(lake.facts, taken) if taken else {}
+    return {
+        table: Told(
+            bronze=control.get(table.name.bronze) or ControlRow(table.name.bronze),
+            silver=control.get(table.name.silver) or ControlRow(table.name.silver),
+            snapshots=taken.get(table.name, Snapshots()),
+            written=written.get(table.name, ()),
+        )
+        for table in tables
+    }
+
+
+def read(before: Before, told: Told) -> Read | None:
+    """Bronze at the version that the call works on, and what is known beside it.
+
+    None where it is not there; what a reset has given up is not. Raises `TableReplacedError` where
+    it lacks rows that the facts tell of.
+    """
+    table, snapshots = before.table, told.snapshots
+    bronze = table.lake.bronze(table.name)
+    if bronze is None or table_id(bronze) in snapshots.discarded:
+        return None
+    check_told(bronze, table.name, told.written)
+    given_up = before.silver_id in snapshots.discarded
+    verdict = told.bronze
+    if verdict.table_id in snapshots.discarded:
+        verdict = ControlRow(table.name.bronze)
+    return Read(
+        before=before,
+        verdict=verdict,
+        recorded=told.silver,
+        position=Position.of(told.silver, None if given_up else before.silver_id),
+        snapshots=snapshots,
+        bronze=bronze,
+        captured=captured_of_bronze(columns_of(bronze)),
+        given_up=given_up,
+    )
+
+
+def whole_snapshot(read: Read) -> Lsn | None:
+    """The newest whole snapshot above silver's whose rows are in bronze; its event may lack."""
+    if not unreadable(read.bronze):
+        return newest_whole_snapshot(read.bronze, read.position.snapshot)
+    opened = read.snapshots.open_whole
+    if opened is None:
+        return None
+    written = read.bronze.transaction_version(read.table.name.snapshot_app(opened.at.lsn))
+    return opened.at.lsn if written is not None else None
+
+
+def changes_head(read: Read, above: Lsn) -> Lsn | None:
+    """The newest change of bronze above an LSN."""
+    return head_above(read.bronze, above, read.table.name.changes_app, read.verdict.changed_lsn)
