@@ -40,6 +40,26 @@ def open_gaps(events: Iterable[FactsRow]) -> Mapping[str, Gap]:
     return {target: gaps[min(gaps)] for target, gaps in found.items() if gaps}
 
 
+def every_gap(events: Iterable[FactsRow]) -> tuple[Gap, ...]:
+    """A table's gaps since its last reset, oldest first, acknowledged or not; events in order.
+
+    That a person knows of a gap fills it no more than before. Of the events of one gap the last
+    tells where it ends.
+    """
+    found: dict[datetime, Gap] = {}
+    for row in this_life(events):
+        gap = _gap(row)
+        if gap is not None:
+            found[gap.start] = gap
+    return tuple(found[start] for start in sorted(found))
+
+
+def _gap(row: FactsRow) -> Gap | None:
+    if row.event not in _LOSSES or row.lost_from_ts is None or row.lost_to_ts is None:
+        return None
+    return Gap(row.lost_from_ts, row.lost_to_ts, Event(row.event), row.max_lsn)
+
+
 def _gaps(events: Iterable[FactsRow]) -> dict[datetime, Gap]:
     """A table's open gaps by where they begin.
 
@@ -53,10 +73,8 @@ def _gaps(events: Iterable[FactsRow]) -> dict[datetime, Gap]:
             told = {s for s, gap in gaps.items() if (gap.lsn or "") <= (row.max_lsn or "")}
             known |= told
             gaps = {start: gap for start, gap in gaps.items() if start not in told}
-        elif row.event in _LOSSES and row.lost_from_ts is not None and row.lost_to_ts is not None:
-            start = row.lost_from_ts
-            if start not in known:
-                gaps[start] = Gap(start, row.lost_to_ts, Event(row.event), row.max_lsn)
+        elif (gap := _gap(row)) is not None and gap.start not in known:
+            gaps[gap.start] = gap
     return gaps
 
 

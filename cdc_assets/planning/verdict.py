@@ -61,6 +61,21 @@ def silver_hold(bronze: ControlRow, silver: ControlRow | None, snapshots: Snapsh
     return None
 
 
+def hold_text(hold: Hold, snapshots: Snapshots) -> str:
+    """What holds silver's verdict back and what ends that, as a sentence without its full stop."""
+    if hold is Hold.SNAPSHOT_OPEN:
+        in_chunks = (
+            " in chunks: `cdc-assets backfill` reads it on" if snapshots.open_chunked else ""
+        )
+        return f"A snapshot is being taken{in_chunks}"
+    if hold is Hold.SNAPSHOT_SETTLING:
+        return (
+            "The snapshot may show commits that bronze is not yet complete for; the next"
+            " period ends that"
+        )
+    return "Silver is behind bronze: run the apply job"
+
+
 class Reason(StrEnum):
     """Why a table is complete enough, or not; a check's code."""
 
@@ -124,16 +139,5 @@ def _why_late(
             f"SQL Server's capture has processed nothing since {end} UTC: it has stopped, or the"
             " database is quiet and has no heartbeat; look at SQL Server Agent's capture job",
         )
-    hold = silver_hold(bronze, silver, snapshots)
-    if hold is Hold.SNAPSHOT_OPEN:
-        in_chunks = (
-            " in chunks: `cdc-assets backfill` reads it on" if snapshots.open_chunked else ""
-        )
-        return Reason.SNAPSHOT_OPEN, f"A snapshot is being taken{in_chunks}"
-    if hold is Hold.SNAPSHOT_SETTLING:
-        return (
-            Reason.SNAPSHOT_SETTLING,
-            "The snapshot may show commits that bronze is not yet complete for; the next"
-            " period ends that",
-        )
-    return Reason.BEHIND_BRONZE, "Silver is behind bronze: run the apply job"
+    hold = silver_hold(bronze, silver, snapshots) or Hold.BEHIND_BRONZE
+    return Reason(hold), hold_text(hold, snapshots)

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from deltalake import DeltaTable
 
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Event, Operation
 from cdc_assets.errors import DataLossError, SettingsError
+from cdc_assets.finality import verdict
 from cdc_assets.ingest import snapshot as snapshot_module
 from cdc_assets.ingest import waiting as waiting_module
 from cdc_assets.ingest.losses import acknowledge
@@ -19,7 +21,7 @@ from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.sync import sync
 from cdc_assets.planning.losses import may_resnapshot
 from cdc_assets.silver.apply import apply_changes
-from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync, set_clock
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
@@ -123,6 +125,38 @@ def test_skip_goes_on_past_the_gap(lost: Project) -> None:
     assert run_sync(lost).outcomes[TABLE].work is Work.CHANGES
     assert Counter(events(lost))[Event.DATA_SKIPPED] == 1
     lost.assert_each_change_once(TABLE)
+
+
+@ARROW
+@pytest.mark.sandbox
+@pytest.mark.parametrize("name", ["resnapshot", "skip"])
+def test_what_is_lost_is_final_in_no_table_that_lacks_it(lost: Project, name: str) -> None:
+    """A new snapshot heals silver and not bronze; what is skipped is in neither."""
+    policy(lost, name, finality={"granularity": "second"})
+    run_sync(lost)
+    newest = lost.source.captured()
+    # The next second: the one of the last commit is not final yet.
+    set_clock(lost, 5)
+    try:
+        lost.source.execute("UPDATE dbo.items SET name = N'later' WHERE id = 1")
+        lost.source.captured(minimum=newest)
+        load(lost)
+    finally:
+        set_clock(lost, 0)
+    told = {
+        layer: verdict("sales.dbo_items", layer=layer, settings=lost.settings_file)
+        for layer in ("bronze", "silver")
+    }
+    (gap,) = told["bronze"].lost
+    assert (told["silver"].lost, told["silver"].hold) == ((gap,) if name == "skip" else (), None)
+    until = told["silver"].finalized_until
+    assert until is not None
+    assert until > gap.end
+    assert told["silver"].is_final(until) == (name == "resnapshot")
+    assert not told["bronze"].is_final(until, gap.start)
+    assert told["bronze"].is_final(until, gap.end + timedelta(milliseconds=1))
+    silver = DeltaTable(told["silver"].uri, version=told["silver"].verdict_version)
+    assert silver.count() == len(lost.silver(TABLE, ["id"]))
 
 
 @ARROW

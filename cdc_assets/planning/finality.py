@@ -1,0 +1,199 @@
+"""What a reader of a table is told: up to when it is complete, what holds that back, what is lost.
+
+Pure: the rows of control and the facts in, one value out. Control is read before the facts, which
+are written first, so the gaps are at least those that the verdict has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from cdc_assets.contract import Event, SnapshotMode
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.losses import Gap, every_gap
+from cdc_assets.planning.records import ControlRow, FactsRow
+from cdc_assets.planning.snapshots import snapshots_of, this_life
+from cdc_assets.planning.verdict import PERIODS, Reason, hold_text, silver_hold
+
+
+class Layer(StrEnum):
+    """Which of a source table's tables is read."""
+
+    BRONZE = "bronze"
+    SILVER = "silver"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A table's verdict as it stands in the lake; all times are naive and in UTC.
+
+    `name` is the table's in control and `uri` where it is. Everything that ends at or before
+    `finalized_until` is complete, but for `lost`: gaps that are not in the table. Of silver those
+    alone that no snapshot has healed. `hold` is what keeps the verdict from moving on, None where
+    nothing does, and `text` says both in a sentence. `verdict_version` is silver's Delta version
+    at its verdict: exactly that state, whatever is applied meanwhile. Bronze has none: it only
+    grows, and `_commit_ts` tells its periods apart. It is complete from after `begins` on, when
+    its first snapshot was taken; None where nobody knows.
+    """
+
+    name: str
+    uri: str
+    layer: Layer
+    finalized_until: datetime | None
+    hold: Reason | None
+    text: str
+    verdict_version: int | None = None
+    lost: tuple[Gap, ...] = ()
+    begins: datetime | None = None
+    granularity: str = "hour"
+
+    def is_final(self, end: datetime, start: datetime | None = None) -> bool:
+        """Whether the period that ends before `end` is complete and stays as it is.
+
+        A time without a zone is in UTC, one with a zone is converted. `start` is the period's
+        begin, by default one period of the table's granularity before `end`; what is lost or
+        before `begins` counts where the period meets it. Silver is one state: what is lost is
+        missing from it in every period after. Raises TypeError for what is no datetime, and
+        ValueError for a period that does not begin before its end.
+        """
+        last = naive_utc(end)
+        first = last - PERIODS[self.granularity] if start is None else naive_utc(start)
+        if first >= last:
+            raise ValueError(f"the period begins at {first} and ends before, at {last}")
+        if self.finalized_until is None or last > self.finalized_until:
+            return False
+        if self.layer is Layer.SILVER:
+            return all(last <= gap.start for gap in self.lost)
+        # Several commits may share a time, so those of a gap's ends, and of S, count to them.
+        if self.begins is not None and first <= self.begins:
+            return False
+        return not any(gap.start < last and first <= gap.end for gap in self.lost)
+
+
+def naive_utc(time: datetime) -> datetime:
+    """A time as the verdict has it; raises TypeError and ValueError.
+
+    A date is refused: its end, to some its begin and to others the next day's.
+    """
+    if not isinstance(time, datetime):
+        raise TypeError(
+            f"a period ends at a datetime, not at a {type(time).__name__}:"
+            " datetime(2026, 2, 1) ends January, in UTC"
+        )
+    if time != time:  # noqa: PLR0124 - pandas' NaT, which is a datetime and compares to nothing
+        raise ValueError("a period ends at a time, and this is none")
+    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What control and the facts say of one table.
+
+    `events` are bronze's, in order; None where there are no facts to ask.
+    """
+
+    name: str
+    uri: str
+    row: ControlRow | None
+    events: Sequence[FactsRow] | None
+    granularity: str = "hour"
+
+
+def bronze_verdict(told: Told) -> Verdict:
+    """Bronze's: what was read of the changes, and which of them it lacks."""
+    if told.row is None or _is_discarded(told):
+        return _never(told, Layer.BRONZE)
+    lost = every_gap(told.events or ())
+    return Verdict(
+        name=told.name,
+        uri=told.uri,
+        layer=Layer.BRONZE,
+        finalized_until=told.row.finalized_until,
+        hold=None,
+        text=_sentence(told, "", lost),
+        lost=lost,
+        begins=_begins(told.events or ()),
+        granularity=told.granularity,
+    )
+
+
+def silver_verdict(told: Told, bronze: ControlRow | None) -> Verdict:
+    """Silver's, against bronze's row; the events are bronze's, too."""
+    row = told.row
+    if row is None or _is_discarded(told):
+        return _never(told, Layer.SILVER)
+    lost = tuple(gap for gap in every_gap(told.events or ()) if not _is_healed(gap, row))
+    hold, text = None, ""
+    if told.events is not None and bronze is not None:
+        snapshots = snapshots_of(told.events)
+        found = silver_hold(bronze, row, snapshots)
+        if found is not None:
+            hold, text = Reason(found), hold_text(found, snapshots)
+    return Verdict(
+        name=told.name,
+        uri=told.uri,
+        layer=Layer.SILVER,
+        finalized_until=row.finalized_until,
+        hold=hold,
+        text=_sentence(told, text, lost),
+        verdict_version=row.verdict_version,
+        lost=lost,
+        granularity=told.granularity,
+    )
+
+
+def _never(told: Told, layer: Layer) -> Verdict:
+    return Verdict(
+        name=told.name,
+        uri=told.uri,
+        layer=layer,
+        finalized_until=None,
+        hold=Reason.NEVER_LOADED,
+        text="Nothing is loaded yet, or it was reset: no period is complete.",
+        granularity=told.granularity,
+    )
+
+
+def _sentence(told: Told, held: str, lost: Sequence[Gap]) -> str:
+    until = told.row.finalized_until if told.row else None
+    known = f"complete up to {until} UTC" if until else "no period is complete yet"
+    if lost:
+        known += f", but for {len(lost)} gap{'s' if len(lost) > 1 else ''}"
+    if told.events is None:
+        held = "There are no facts to say what is lost, or what holds its verdict back"
+    return f"{held or 'Nothing holds its verdict back'} ({known})."
+
+
+def _is_discarded(told: Told) -> bool:
+    """Whether the row speaks of a table that a reset has given up: its verdict goes last."""
+    if told.row is None or told.row.table_id is None:
+        return False
+    return told.row.table_id in snapshots_of(told.events or ()).discarded
+
+
+def _is_healed(gap: Gap, silver: ControlRow) -> bool:
+    """Whether silver was rebuilt from a snapshot that was taken after what was lost."""
+    return bool(gap.lsn and silver.snapshot_lsn) and str(silver.snapshot_lsn) >= str(gap.lsn)
+
+
+def _begins(events: Sequence[FactsRow]) -> datetime | None:
+    """When the changes begin: at the first snapshot since the last reset.
+
+    A chunked one counts from its open on. A table that was first read anew for a loss had
+    changes before, from nobody knows when.
+    """
+    found: dict[Lsn, datetime] = {}
+    for row in this_life(events):
+        opens_chunked = (
+            row.event == Event.SNAPSHOT_OPEN
+            and row.payload.get("mode") == SnapshotMode.CHUNKED
+            and row.payload.get("kind", Event.BOOTSTRAP) == Event.BOOTSTRAP
+        )
+        if row.event == Event.BOOTSTRAP or opens_chunked:
+            at, lsn = row.max_commit_ts, row.newest_lsn
+            if at is not None and lsn is not None:
+                found[lsn] = at
+    return found[min(found)] if found else None
