@@ -22,7 +22,7 @@ from cdc_assets.errors import SettingsError, TableReplacedError
 from cdc_assets.lake.places import Places, place
 from cdc_assets.lake.verdicts import Bookkeeping, read_verdict
 from cdc_assets.names import DatabaseName
-from cdc_assets.planning.finality import Layer, Verdict
+from cdc_assets.planning.finality import Granularity, Layer, Verdict
 from cdc_assets.planning.losses import Gap
 from cdc_assets.planning.verdict import Reason
 from cdc_assets.settings import load_settings
@@ -37,8 +37,6 @@ __all__ = [
     "is_final",
     "verdict",
 ]
-
-Granularity = Literal["second", "minute", "hour", "day"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,17 @@ def advance_bronze(old: ControlRow | None, progress: BronzeProgress) -> ControlR
     )
 
 
+def claimed(row: ControlRow, end: Offset, granularity: str) -> ControlRow:
+    """A row whose writer says that all up to an offset is in its table: forward only.
+
+    Position and verdict move together, when a period is complete (seed 0019).
+    """
+    until = finalized_until(end.commit_ts, granularity)
+    if row.finalized_until is not None and until <= row.finalized_until:
+        return row
+    return replace(row, finalized_until=until, end_lsn=str(end.lsn), end_commit_ts=end.commit_ts)
+
+
 def follow_bronze(
     silver: ControlRow,
     bronze: ControlRow,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Literal
 
 from cdc_assets.contract import Event, SnapshotMode
 from cdc_assets.lsn import Lsn
@@ -17,6 +18,9 @@ from cdc_assets.planning.losses import Gap, every_gap
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import snapshots_of, this_life
 from cdc_assets.planning.verdict import PERIODS, Reason, hold_text, silver_hold
+
+Granularity = Literal["second", "minute", "hour", "day"]
+"""The periods that a verdict may speak of."""
 
 
 class Layer(StrEnum):

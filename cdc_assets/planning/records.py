@@ -167,6 +167,11 @@ class ControlRow:
             self.instance_created_at,
         )
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether a sync, a stream or an apply of ours moves the row, and knows its table."""
+        return self.identity is not None or self.table_id is not None
+
     def without_position(self) -> ControlRow:
         """The row without position and verdict: silver is rebuilt from scratch next time."""
         return ControlRow(self.table_name, updated_at=self.updated_at)
