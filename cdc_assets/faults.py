@@ -37,6 +37,7 @@ class FaultPoint(StrEnum):
     GENERATION_WRITTEN = "generation.written"
     STREAM_RECORDED = "stream.recorded"
     SILVER_CREATED = "silver.created"
+    SILVER_RANGE_MERGED = "silver.range_merged"
     SILVER_MERGED = "silver.merged"
 
 

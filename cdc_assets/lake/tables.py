@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 import pyarrow as pa
@@ -133,21 +134,37 @@ def query(sql: str, **tables: DeltaTable) -> pa.Table:
     Raises `TableFeatureError` for a table that only Spark can read, and the errors of
     `lake_failures`, for the first of the tables.
     """
-    with lake_failures(next((table.table_uri for table in tables.values()), "")):
-        builder = QueryBuilder()
-        for name, table in tables.items():
-            if beyond := beyond_reading(table):
-                raise TableFeatureError(
-                    f"delta-rs cannot {beyond}", where=table.table_uri, hint="Read it with Spark."
-                )
-            builder = builder.register(name, table)
-        # By pyarrow's reader: delta-rs's own waits for its workers without letting go of the GIL,
-        # which a worker needs for the next rows of a stream of ours. Then nothing moves again.
-        try:
-            return plain(pa.RecordBatchReader.from_stream(builder.execute(sql)).read_all())
-        except pa.ArrowException as error:
-            # DataFusion's own, which crosses that reader as text.
-            raise DeltaError(str(error)) from error
+    with lake_failures(next((table.table_uri for table in tables.values()), "")), _as_deltas():
+        return plain(_reader(sql, tables).read_all())
+
+
+def query_batches(sql: str, **tables: DeltaTable) -> Generator[pa.RecordBatch]:
+    """The same a batch at a time, for what would not fit into memory; in no order."""
+    with lake_failures(next((table.table_uri for table in tables.values()), "")), _as_deltas():
+        for batch in _reader(sql, tables):
+            yield from plain(pa.Table.from_batches([batch])).to_batches()
+
+
+def _reader(sql: str, tables: Mapping[str, DeltaTable]) -> pa.RecordBatchReader:
+    builder = QueryBuilder()
+    for name, table in tables.items():
+        if beyond := beyond_reading(table):
+            raise TableFeatureError(
+                f"delta-rs cannot {beyond}", where=table.table_uri, hint="Read it with Spark."
+            )
+        builder = builder.register(name, table)
+    # pyarrow's reader: delta-rs's own waits for its workers without letting go of the GIL,
+    # which a worker needs for the next rows of a stream of ours. Then nothing moves again.
+    return pa.RecordBatchReader.from_stream(builder.execute(sql))
+
+
+@contextmanager
+def _as_deltas() -> Iterator[None]:
+    """DataFusion's own errors cross pyarrow's reader as text: let them out as delta-rs's."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise DeltaError(str(error)) from error
 
 
 def plain(table: pa.Table) -> pa.Table:

@@ -8,9 +8,6 @@ before every change of its LSN.
 
 from __future__ import annotations
 
-from datetime import date, datetime
-from decimal import Decimal
-
 from cdc_assets.contract import Column
 from cdc_assets.contract import Operation as Op
 from cdc_assets.lsn import Lsn
@@ -75,37 +72,3 @@ def _unused(name: str, columns: tuple[Column, ...]) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def key_bounds(key: Column, low: object, high: object, has_null: bool) -> str | None:
-    """A condition that lets file statistics prune the target, or None where it cannot be said.
-
-    `low` and `high` are the smallest and largest source values of one key column. Types whose
-    order or literal the two engines might read differently are left out: pruning is an
-    optimisation, a wrong bound would be a lost update.
-    """
-    low_text, high_text = _literal(key.type, low), _literal(key.type, high)
-    if low_text is None or high_text is None:
-        return None
-    name = f"t.{quoted(key.name)}"
-    inside = f"{name} >= {low_text} AND {name} <= {high_text}"
-    return f"({inside} OR {name} IS NULL)" if has_null else f"({inside})"
-
-
-def _literal(type_text: str, value: object) -> str | None:
-    if type_text in ("INT", "BIGINT", "SMALLINT") and isinstance(value, int):
-        return f"CAST({value} AS {type_text})"
-    if type_text == "DATE" and isinstance(value, date) and not isinstance(value, datetime):
-        return f"CAST('{value.isoformat()}' AS DATE)"
-    if type_text.startswith("DECIMAL") and isinstance(value, Decimal):
-        return f"CAST('{value:f}' AS {type_text})"
-    if type_text == "STRING" and isinstance(value, str):
-        return _string_literal(value)
-    return None
-
-
-def _string_literal(value: str) -> str | None:
-    # Spark unescapes backslashes in literals and DataFusion does not; such keys go unpruned.
-    if "\\" in value or not value.isprintable():
-        return None
-    return "'" + value.replace("'", "''") + "'"

@@ -135,12 +135,23 @@ class MergeTexts:
 
 
 @dataclass(frozen=True, slots=True)
+class RankLimit:
+    """How many rows one ranking may hold in memory; all that it reads have an LSN above `above`."""
+
+    rows_max: int
+    above: Lsn
+
+
+@dataclass(frozen=True, slots=True)
 class ApplyPlan:
     """Bronze at one pinned version becomes one MERGE into silver.
 
     The MERGE commits as `tag.version` on a silver still at `tag.version - 1`, or not at all; a
     silver that never saw the transaction id is at 0.
     `rebuild` also deletes every silver key that the ranking lacks.
+    With `limit` the arrow engine goes key range by key range where more rows are ranked, each a
+    MERGE with the next version; whoever commits in between ends the call, and what was merged
+    stays. Spark, which spills, takes no notice.
     """
 
     table: str
@@ -152,6 +163,7 @@ class ApplyPlan:
     texts: MergeTexts
     rebuild: bool
     tag: CommitTag
+    limit: RankLimit | None = None
 
 
 @dataclass(frozen=True, slots=True)

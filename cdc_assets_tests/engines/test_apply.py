@@ -19,7 +19,7 @@ from cdc_assets.lake.opening import ensure_table
 from cdc_assets.lake.tables import query
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.merging import changes_above, merge_texts, rebuild_from
-from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag
+from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag, RankLimit
 from cdc_assets.sqlserver.read import arrow_schema
 
 CAPTURED = (Column("id", "INT"), Column("name", "STRING"), Column("price", "DECIMAL(9,2)"))
@@ -64,7 +64,9 @@ class Table:
             str(self.folder / "bronze"), pa.Table.from_pylist(values, schema=schema), mode="append"
         )
 
-    def apply(self, version: int, rows: str, *, rebuild: bool = False) -> ApplyResult:
+    def apply(
+        self, version: int, rows: str, *, rebuild: bool = False, rank_rows_max: int | None = None
+    ) -> ApplyResult:
         columns = silver_columns(self.captured)
         ensure_table(str(self.folder / "silver"), SILVER, {}, columns)
         return self.engine.apply(
@@ -78,11 +80,13 @@ class Table:
                 texts=merge_texts(columns, self.keys, rows),
                 rebuild=rebuild,
                 tag=CommitTag("t#apply", version, "{}"),
+                limit=RankLimit(rank_rows_max, Lsn.of_int(0)) if rank_rows_max else None,
             )
         )
 
-    def rebuild(self, version: int = 1) -> ApplyResult:
-        return self.apply(version, rebuild_from(Lsn.of_int(S)), rebuild=True)
+    def rebuild(self, version: int = 1, rank_rows_max: int | None = None) -> ApplyResult:
+        rows = rebuild_from(Lsn.of_int(S))
+        return self.apply(version, rows, rebuild=True, rank_rows_max=rank_rows_max)
 
     def follow(self, version: int, above: int = S) -> ApplyResult:
         return self.apply(version, changes_above(Lsn.of_int(above)))

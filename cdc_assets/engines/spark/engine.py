@@ -24,7 +24,7 @@ from cdc_assets.engines.spark.commits import (
 from cdc_assets.engines.spark.config import SessionConfig
 from cdc_assets.engines.spark.failures import is_conflict, is_unreachable, typed_error, worker_error
 from cdc_assets.engines.spark.files import PlannedFiles, Written, run
-from cdc_assets.engines.spark.merging import bounds_query, delta_path, merge_text
+from cdc_assets.engines.spark.merging import bounds_query, delta_path, extent_of, merge_text
 from cdc_assets.engines.spark.session import size_shuffle, work_session
 from cdc_assets.engines.spark.sources import (
     PlannedReads,
@@ -56,7 +56,7 @@ from cdc_assets.lake.tables import (
     retry_conflicts,
     table_to_append,
 )
-from cdc_assets.planning.merging import key_bounds
+from cdc_assets.planning.bounds import Times, is_bounded, key_bounds
 from cdc_assets.planning.plans import (
     AppendPlan,
     AppendResult,
@@ -269,19 +269,11 @@ def _prepare_merge(session: SparkSession, tag: CommitTag) -> None:
 
 
 def _bounds(session: SparkSession, plan: ApplyPlan) -> tuple[str, ...]:
-    # `key_bounds` knows no times, and the first years among them overflow Python's.
-    keys = tuple(
-        column
-        for column in plan.columns
-        if column.name in plan.keys and not column.type.startswith("TIMESTAMP")
-    )
+    keys = tuple(c for key in plan.keys for c in plan.columns if c.name == key and is_bounded(c))
     if not keys:
         return ()
-    row = session.sql(bounds_query(keys, _RANKING)).first()
-    found = (
-        key_bounds(key, row[f"low{at}"], row[f"high{at}"], row[f"null{at}"])
-        for at, key in enumerate(keys)
-    )
+    row = session.sql(bounds_query(keys, _RANKING)).collect()[0].asDict()
+    found = (key_bounds(key, extent_of(row, at, key), Times.SPARK) for at, key in enumerate(keys))
     return tuple(bound for bound in found if bound)
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
 from cdc_assets.contract import Column
+from cdc_assets.planning.bounds import Extent
 from cdc_assets.planning.merging import quoted
 from cdc_assets.planning.plans import ApplyPlan
 
@@ -38,10 +43,28 @@ def merge_text(
 
 
 def bounds_query(keys: tuple[Column, ...], source: str) -> str:
-    """One row with the smallest and largest value of each key, and whether it has NULLs."""
+    """One row with the smallest and largest value of each key, and whether it has NULLs.
+
+    Times come as text: the first years among them overflow what PySpark makes of them.
+    """
     parts = []
     for at, key in enumerate(keys):
         name = quoted(key.name)
-        parts.append(f"min({name}) AS low{at}, max({name}) AS high{at}")
+        for side, function in (("low", "min"), ("high", "max")):
+            found = f"{function}({name})"
+            found = f"CAST({found} AS STRING)" if _is_time(key) else found
+            parts.append(f"{found} AS {side}{at}")
         parts.append(f"coalesce(bool_or({name} IS NULL), false) AS null{at}")
     return f"SELECT {', '.join(parts)} FROM {quoted(source)}"
+
+
+def extent_of(row: Mapping[str, Any], at: int, key: Column) -> Extent:
+    """What `bounds_query` found of its key number `at`."""
+    low, high = row[f"low{at}"], row[f"high{at}"]
+    if _is_time(key) and low is not None:
+        low, high = datetime.fromisoformat(low), datetime.fromisoformat(high)
+    return Extent(low, high, row[f"null{at}"])
+
+
+def _is_time(key: Column) -> bool:
+    return key.type.startswith("TIMESTAMP")

@@ -1,0 +1,64 @@
+"""Where to cut a ranking that memory does not hold, as a sample of its keys says."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cdc_assets.lake.tables import query_batches
+from cdc_assets.planning.bounds import KEY_SAMPLE_ROWS, KeyRange, cut, is_bounded
+from cdc_assets.planning.merging import lsn_literal, quoted
+from cdc_assets.planning.plans import ApplyPlan
+
+
+def key_ranges(plan: ApplyPlan, bronze: DeltaTable) -> tuple[KeyRange, ...]:
+    """Ranges of one key column with about `plan.limit.rows_max` rows each, or none.
+
+    There are none where that many are not ranked, nor where no key column can be cut: then all are
+    ranked at once. Of several the leading one is taken, unless another one cuts better.
+    """
+    limit = plan.limit
+    columns = [c for key in plan.keys for c in plan.columns if c.name == key and is_bounded(c)]
+    if limit is None or not columns:
+        return ()
+    names = [column.name for column in columns]
+    sample = _Sample()
+    for batch in query_batches(
+        f"SELECT {', '.join(map(quoted, names))} FROM `bronze`"
+        f" WHERE `_start_lsn` > {lsn_literal(limit.above)}",
+        bronze=bronze,
+    ):
+        sample.add(batch)
+    count = -(-sample.rows // limit.rows_max)
+    if count <= 1:
+        return ()
+    found = [cut(column, sample.values(at), count) for at, column in enumerate(columns)]
+    return max(found, key=len)
+
+
+class _Sample:
+    """Every n-th row of those that pass; n grows with them, so that the sample does not."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._step = 1
+        self._kept: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take some of a batch."""
+        first = -self.rows % self._step
+        self.rows += batch.num_rows
+        self._keep(batch, first, self._step)
+        if sum(kept.num_rows for kept in self._kept) > 2 * KEY_SAMPLE_ROWS:
+            kept, self._kept = pa.Table.from_batches(self._kept).combine_chunks().to_batches(), []
+            self._step *= 2
+            for one in kept:
+                self._keep(one, 0, 2)
+
+    def values(self, column: int) -> list[object]:
+        """What was kept of a column, without NULLs."""
+        return [v for kept in self._kept for v in kept.column(column).to_pylist() if v is not None]
+
+    def _keep(self, batch: pa.RecordBatch, first: int, step: int) -> None:
+        if first < batch.num_rows:
+            self._kept.append(batch.take(pa.array(range(first, batch.num_rows, step), pa.int64())))
