@@ -18,6 +18,9 @@ PARALLEL_TABLES_MAX = 64
 CHUNK_ROWS_MAX = 1_000_000_000
 """Rows of a chunk that may be asked for."""
 
+ARROW_RANK_ROWS_MAX = 2_000_000
+"""Rows that the arrow engine ranks at once where the settings say nothing."""
+
 KEY_PATTERN = r"^[A-Za-z0-9_]{1,100}$"
 """Keys become paths, asset keys and transaction ids; all of those allow these letters."""
 
@@ -261,6 +264,11 @@ class DatabaseSettings(_Model):
 
     rows_per_range_min: int = Field(default=50_000, ge=1)
     """Change rows that are worth a connection of their own."""
+
+    arrow_rank_rows_max: int = Field(default=ARROW_RANK_ROWS_MAX, ge=1)
+    """Rows of bronze that the arrow engine ranks at once, in memory: about a gigabyte for four
+    million of ten columns. An apply or a rebuild of more goes key range by key range, each a MERGE
+    of its own."""
 
     max_connections: int = Field(default=16, ge=1, le=1024)
     """Connections of one run at the same time; Spark's tasks open their own."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from deltalake import DeltaTable
@@ -27,7 +27,7 @@ from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, table_
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.advancing import follow_bronze
 from cdc_assets.planning.applying import ApplyWork, moved, plan_apply
-from cdc_assets.planning.plans import ApplyResult, EngineChoice
+from cdc_assets.planning.plans import ApplyResult, EngineChoice, RankLimit
 from cdc_assets.planning.records import ControlRow
 from cdc_assets.planning.schemas import check_silver
 from cdc_assets.planning.verdict import Hold, silver_hold
@@ -188,7 +188,7 @@ def _merged(
     table, silver = found.table, target.silver
     # A snapshot's own rows are at it.
     above = work.above.previous() if work.is_rebuild else work.above
-    rows = rows_above(found.bronze, above) if table.counts_rows else None
+    rows = 0 if work.is_empty else rows_above(found.bronze, above)
     beyond = beyond_arrow(silver, target.columns) or beyond_reading(found.bronze)
     choice = table.choose(beyond, rows)
     if work.is_empty:
@@ -196,6 +196,8 @@ def _merged(
         same = (silver.transaction_version(table.name.apply_app) or 0) == target.version
         return ApplyResult(overtaken=not same, version=silver.version()), choice
     plan = merge_plan(table.name, found.bronze, target.columns, keys, work, target.version + 1)
+    if rows > table.rank_rows_max:
+        plan = replace(plan, limit=RankLimit(table.rank_rows_max, above))
     result = table.engine(choice).apply(plan)
     faults.reach(FaultPoint.SILVER_MERGED)
     return result, choice

@@ -10,6 +10,7 @@ from cdc_assets.engines.door import Engine
 from cdc_assets.lake.lake import Lake
 from cdc_assets.names import TableName
 from cdc_assets.planning.plans import EngineChoice
+from cdc_assets.settings.model import ARROW_RANK_ROWS_MAX
 
 Choose = Callable[[str, int | None], EngineChoice]
 """Which engine works, by what only Spark can do, as the end of a sentence, and the rows to read."""
@@ -23,7 +24,7 @@ class SilverTable:
     those are. `keys` are those that were named, by their names in the lake; without any the
     snapshot's count. `granularity` is the verdict's; None takes bronze's as it is. Without
     `has_facts` nothing is known of snapshots but their rows, and the verdict is never moved.
-    `counts_rows` says whether `choose` wants to know how many rows there are.
+    `rank_rows_max` is how many rows the arrow engine ranks at once.
     """
 
     name: TableName
@@ -33,7 +34,7 @@ class SilverTable:
     keys: tuple[str, ...] = ()
     granularity: str | None = None
     has_facts: bool = True
-    counts_rows: bool = False
+    rank_rows_max: int = ARROW_RANK_ROWS_MAX
 
 
 def table_of(database: Database, key: str) -> SilverTable:
@@ -45,5 +46,5 @@ def table_of(database: Database, key: str) -> SilverTable:
         choose=lambda beyond, rows: database.choose(key, beyond, rows),
         engine=database.engine,
         keys=settings.tables[key].keys or (),
-        counts_rows=settings.spark.is_cluster,
+        rank_rows_max=settings.arrow_rank_rows_max,
     )

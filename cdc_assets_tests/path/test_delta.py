@@ -62,7 +62,7 @@ def test_a_compaction_between_a_look_and_a_commit(
     assert items.database().lake.control.read()[f"bronze/{TABLE}"].end_lsn is not None
     compact(name.facts_uri)
 
-    before(monkeypatch, applying, "_merge", lambda: compact(table.silver_uri, "id"))
+    before(monkeypatch, applying._Apply, "_merge", lambda: compact(table.silver_uri, "id"))
     first = apply_changes(items.database(), TABLE)
     if first.overtaken:
         apply_changes(items.database(), TABLE)
