@@ -210,7 +210,7 @@ CONTROL = TableContract(
 
 PLANS = TableContract(
     "plans",
-    1,
+    2,
     "The chunks of chunked snapshots, each planned once. Key values stand here and in bronze"
     " alone: the facts name a plan and the numbers of its chunks.",
     (
@@ -233,6 +233,7 @@ PLANS = TableContract(
         ),
         Column("largest", "STRING", "Largest key at the open, as a JSON list of texts."),
         Column("written_at", "TIMESTAMP_NTZ", "When this row was written, in UTC."),
+        Column("sizing", "STRING", "Rows that chunks were to have, and why so many, as JSON."),
     ),
 )
 

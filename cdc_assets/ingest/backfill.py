@@ -21,7 +21,7 @@ from cdc_assets.errors import (
     SettingsError,
 )
 from cdc_assets.faults import FaultPoint
-from cdc_assets.ingest.chunked import chunk_sizes, mode_conflict
+from cdc_assets.ingest.chunked import mode_conflict
 from cdc_assets.ingest.chunking import (
     extent_of,
     plan_chunks,
@@ -32,6 +32,7 @@ from cdc_assets.ingest.chunking import (
 )
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import BackfillOutcome, BackfillState
+from cdc_assets.ingest.sizing import size_chunks
 from cdc_assets.ingest.snapshot_events import completion
 from cdc_assets.ingest.sync import known_tables
 from cdc_assets.ingest.waves import (
@@ -309,11 +310,11 @@ def _planned(database: Database, look: Look) -> ChunkPlan | None:
             extent = stored_extent(database, table, at.lsn)
             if extent is None:
                 # The run that opened it died; a largest key of now leaves nothing out either.
-                sizes = chunk_sizes(database, table)
-                extent = extent_of(connection, look.instance, look.columns, sizes)
+                chosen = database.settings.tables[table.key].chunk_column
+                extent = extent_of(connection, look.instance, look.columns, chosen)
                 extent = store_extent(database, table, at.lsn, extent)
-            rows = database.settings.chunk_rows_of(table.key)
-            plan = plan_chunks(connection, look.instance, look.columns, extent, at.lsn, rows)
+            sizing = size_chunks(database, table, connection, look.instance)
+            plan = plan_chunks(connection, look.instance, look.columns, extent, at.lsn, sizing)
         plan = store_plan(database, table, plan)
         faults.reach(FaultPoint.PLAN_STORED)
     if look.waves.plan_id is None:
@@ -321,7 +322,12 @@ def _planned(database: Database, look: Look) -> ChunkPlan | None:
         database.lake.facts.append([FactsEntry((row,), table.plan_app(at.lsn))])
         faults.reach(FaultPoint.PLAN_TOLD)
         _log.info(
-            "%s: %d chunks of its snapshot at %s are planned", table, len(plan.chunks), at.lsn
+            "%s: %d chunks of its snapshot at %s are planned, of about %s rows: %s",
+            table,
+            len(plan.chunks),
+            at.lsn,
+            f"{plan.sizing.rows:,}" if plan.sizing else "?",
+            plan.sizing.why if plan.sizing else "",
         )
     return None if is_new else plan
 

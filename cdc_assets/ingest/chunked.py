@@ -13,14 +13,7 @@ from cdc_assets.ingest.columns import computed_left_out
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.prepared import PreparedSnapshot, changes_start
 from cdc_assets.names import TableName
-from cdc_assets.planning.chunks import ChunkSizes
 from cdc_assets.planning.snapshots import Snapshot
-
-
-def chunk_sizes(database: Database, table: TableName) -> ChunkSizes:
-    """How the settings want a table's chunks."""
-    settings = database.settings
-    return ChunkSizes(settings.chunk_rows_of(table.key), settings.tables[table.key].chunk_column)
 
 
 def check_mode(

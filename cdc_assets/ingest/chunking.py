@@ -25,8 +25,8 @@ from cdc_assets.names import TableName, folded
 from cdc_assets.planning.chunks import (
     Chunk,
     ChunkPlan,
-    ChunkSizes,
     Extent,
+    Sizing,
     Slice,
     integer_chunks,
     keyset_chunks,
@@ -44,14 +44,14 @@ _RESNAPSHOT = " (cdc-assets sync --resnapshot)"
 
 
 def extent_of(
-    connection: Connection, instance: CaptureInstance, columns: Captured, sizes: ChunkSizes
+    connection: Connection, instance: CaptureInstance, columns: Captured, chosen: str | None
 ) -> Extent:
     """What a table is to be cut on, and its largest key now: one seek of its index.
 
-    That is the chosen column, else its unique index; nothing where that cannot be cut exactly.
+    That is the `chosen` column, else its unique index; nothing where that cannot be cut exactly.
     Raises `SettingsError` for a chosen column that cannot be.
     """
-    keys = _wanted_keys(instance, columns, sizes.column)
+    keys = _wanted_keys(instance, columns, chosen)
     if not keys:
         return Extent()
     table = (instance.schema, instance.table)
@@ -66,13 +66,13 @@ def plan_chunks(
     columns: Captured,
     extent: Extent,
     snapshot: Lsn,
-    rows_max: int,
+    sizing: Sizing,
 ) -> ChunkPlan:
-    """All chunks of a snapshot, of about `rows_max` rows; asks the source, and writes nothing.
+    """All chunks of a snapshot, of about as many rows; asks the source, and writes nothing.
 
     Raises `SettingsError` for too many chunks, and `SchemaChangedError` as `chunk_query` does.
     """
-    keys = _planned_keys(instance, columns, extent)
+    keys, rows_max = _planned_keys(instance, columns, extent), sizing.rows
     seeks = _Seeks(connection, (instance.schema, instance.table), keys, extent.largest, rows_max)
     if not keys:
         chunks: tuple[Chunk, ...] = (Chunk(0, None, None, table_rows(connection, instance)),)
@@ -82,7 +82,8 @@ def plan_chunks(
     else:
         is_unique = extent.keys == instance.index_columns
         chunks = keyset_chunks(seeks, rows_max, is_unique=is_unique, where=instance.name)
-    return ChunkPlan(uuid.uuid4().hex, snapshot, extent.keys, chunks, extent.largest, _types(keys))
+    plan_id, types = uuid.uuid4().hex, _types(keys)
+    return ChunkPlan(plan_id, snapshot, extent.keys, chunks, extent.largest, types, sizing)
 
 
 def store_extent(database: Database, table: TableName, snapshot: Lsn, extent: Extent) -> Extent:

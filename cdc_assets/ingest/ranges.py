@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from cdc_assets.planning.keysets import Key, range_sizes, ranges_between
 from cdc_assets.planning.polls import CaptureInstance
 from cdc_assets.planning.ranges import integer_ranges
+from cdc_assets.planning.sizing import TableSize
 from cdc_assets.sqlserver import keys as keysets
 from cdc_assets.sqlserver import queries
 from cdc_assets.sqlserver.catalog import Captured
@@ -19,8 +20,14 @@ Query = tuple[str, tuple[str, ...]]
 
 def table_rows(connection: Connection, instance: CaptureInstance) -> int:
     """How many rows the source table has, by the server's metadata: near enough to plan with."""
+    return table_size(connection, instance).rows
+
+
+def table_size(connection: Connection, instance: CaptureInstance) -> TableSize:
+    """How many rows and bytes the source table has, by the server's metadata."""
     name = queries.source_table(instance.schema, instance.table)
-    return int(connection.rows(queries.SPACE_USED, [name])[0]["rows"])
+    found = connection.rows(queries.SPACE_USED, [name])[0]
+    return TableSize(int(found["rows"]), int(found["data"].split()[0]) * 1024)
 
 
 def snapshot_ranges(

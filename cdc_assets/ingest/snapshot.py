@@ -20,7 +20,7 @@ from cdc_assets.contract import Column, Event, Operation, bronze_columns
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError
 from cdc_assets.faults import FaultPoint
-from cdc_assets.ingest.chunked import check_mode, chunk_sizes, start_changes
+from cdc_assets.ingest.chunked import check_mode, start_changes
 from cdc_assets.ingest.chunking import extent_of
 from cdc_assets.ingest.clock import commit_at_or_below, latest_commit_ts, read_clock
 from cdc_assets.ingest.columns import columns_to_load, computed_left_out
@@ -140,7 +140,8 @@ def prepare_snapshot(
             snapshot = replace(snapshot, reader=reader.identity, mode=mode)
             if snapshot.is_chunked:
                 # After its S is known: what lies above the largest key now, the changes bring.
-                extent = extent_of(connection, instance, columns, chunk_sizes(database, table))
+                chosen = database.settings.tables[table.key].chunk_column
+                extent = extent_of(connection, instance, columns, chosen)
     prepared = PreparedSnapshot(
         table,
         poll,

@@ -141,6 +141,19 @@ class Facts:
             )
         }
 
+    def newest_reads(self, rows_min: int) -> dict[str, FactsRow]:
+        """Per target, the newest measured row of so many rows; before its last reset, too.
+
+        It looks at all rows: for what is planned once. A wave is measured in its first chunk's row.
+        """
+        names = ", ".join(f"`{name}`" for name in _NAMES)
+        found = self._select(
+            f"SELECT {names} FROM (SELECT *, row_number() OVER (PARTITION BY target"
+            " ORDER BY written_at DESC NULLS LAST) AS rank FROM facts"
+            f" WHERE rows >= {rows_min:d} AND duration_ms > 0 AND read_mb > 0) WHERE rank = 1"
+        )
+        return {row.target or "": row for row in found}
+
     def told_between(self, since: datetime, until: datetime) -> frozenset[str]:
         """The targets with a batch row, quiet ones among them, begun between two times, in UTC.
 

@@ -150,6 +150,12 @@ _PLANS = (
             *_columns("TIMESTAMP_NTZ", "written_at"),
         ),
     ),
+    Migration(
+        "how large chunks were to be",
+        added=(
+            Column("sizing", "STRING", "Rows that chunks were to have, and why so many, as JSON."),
+        ),
+    ),
 )
 
 MIGRATIONS: Mapping[str, tuple[Migration, ...]] = {

@@ -19,7 +19,7 @@ from cdc_assets.lake.opening import ensure_table, open_table
 from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
-from cdc_assets.planning.chunks import Chunk, ChunkPlan, Extent
+from cdc_assets.planning.chunks import Chunk, ChunkPlan, Extent, Sizing
 from cdc_assets.planning.keysets import Key, KeyType
 
 
@@ -37,6 +37,7 @@ class _Row:
     lower: str | None = None
     upper: str | None = None
     rows: int | None = None
+    sizing: str | None = None
 
 
 class Plans:
@@ -73,6 +74,7 @@ class Plans:
                 lower=_text(chunk.lower),
                 upper=_text(chunk.upper),
                 rows=chunk.rows,
+                sizing=json.dumps(asdict(plan.sizing)) if plan.sizing else None,
             )
             for chunk in plan.chunks
         ]
@@ -124,7 +126,8 @@ class Plans:
         if not chunks or any(c.lower != end or c.number != n for n, (end, c) in enumerate(ends)):
             raise _lacking(found, table, self._uri)
         keys, largest, types = _keys(rows[0])
-        return ChunkPlan(found, snapshot, keys, chunks, largest, types)
+        sizing = Sizing(**json.loads(rows[0].sizing)) if rows[0].sizing else None
+        return ChunkPlan(found, snapshot, keys, chunks, largest, types, sizing)
 
     def _append(self, rows: Sequence[_Row], app_id: str) -> None:
         def attempt() -> None:

@@ -25,11 +25,11 @@ BIGINT_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkSizes:
-    """How large chunks are to be, in rows, and what a table without a unique index is cut on."""
+class Sizing:
+    """How many rows chunks were to have, and why so many."""
 
     rows: int
-    column: str | None = None
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class ChunkPlan:
 
     `keys` are the source names of the columns it cuts, in the order of the bounds' values, and
     `types` theirs when it was planned: bounds hold in that order alone. `largest` is the largest
-    key when the snapshot was opened, as in `Extent`.
+    key when the snapshot was opened, as in `Extent`. `sizing` is None where nothing tells it.
     """
 
     plan_id: str
@@ -75,6 +75,7 @@ class ChunkPlan:
     chunks: tuple[Chunk, ...]
     largest: Key = ()
     types: tuple[KeyType, ...] = ()
+    sizing: Sizing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,6 +206,8 @@ def plan_row(target: str, snapshot: Offset, plan: ChunkPlan) -> FactsRow:
         "plan_id": plan.plan_id,
         "keys": list(plan.keys),
         "chunks": len(plan.chunks),
+        "chunk_rows": plan.sizing.rows if plan.sizing else None,
+        "chunk_rows_why": plan.sizing.why if plan.sizing else None,
     }
     return event_row(Event.SNAPSHOT_PLAN, target, snapshot, rows=0, detail=detail)
 

@@ -1,16 +1,16 @@
 """The settings as frozen models: names, types, defaults, limits and their help, once."""
 
-import re
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from cdc_assets.contract import SnapshotMode, our_column
-from cdc_assets.names import NAME_LENGTH_MAX, ZONE_PATTERN, folded
+from cdc_assets.contract import SnapshotMode
+from cdc_assets.names import NAME_LENGTH_MAX
 from cdc_assets.settings import masters
-from cdc_assets.settings.lakes import LAKE_SCHEMES, scheme_of, wants_one_engine
+from cdc_assets.settings.lakes import wants_one_engine
+from cdc_assets.settings.values import Duration, Key, LakeUri, Owner, Rename, Zone
 
 PARALLEL_TABLES_MAX = 64
 """Tables that one run may be told to read at the same time."""
@@ -21,61 +21,8 @@ CHUNK_ROWS_MAX = 1_000_000_000
 ARROW_RANK_ROWS_MAX = 2_000_000
 """Rows that the arrow engine ranks at once where the settings say nothing."""
 
-KEY_PATTERN = r"^[A-Za-z0-9_]{1,100}$"
-"""Keys become paths, asset keys and transaction ids; all of those allow these letters."""
-
-_DURATION = re.compile(r"(\d+)\s*(s|m|h|d)")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
-
-def _duration(value: Any) -> Any:
-    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
-        return timedelta(**{_UNITS[found.group(2)]: int(found.group(1))})
-    if isinstance(value, timedelta):
-        return value
-    raise ValueError("a duration is a whole number and a unit: 30s, 15m, 2h or 1d")
-
-
-Duration = Annotated[timedelta, BeforeValidator(_duration)]
-Key = Annotated[str, Field(pattern=KEY_PATTERN)]
-
-
-def _owner(value: str) -> str:
-    if re.fullmatch(r"team:[\w.-]+|[^@\s]+@[^@\s]+\.[^@\s]+", value):
-        return value
-    raise ValueError("an owner is an e-mail address or team:name")
-
-
-def _name(value: str) -> str:
-    if not value or len(value) > NAME_LENGTH_MAX or any(ord(letter) < 32 for letter in value):
-        raise ValueError(f"a name has 1 to {NAME_LENGTH_MAX} characters, none of them a control")
-    if our_column(value):
-        raise ValueError(f"{value} is the name of one of our own columns")
-    return value
-
-
-def _different(names: dict[str, str]) -> dict[str, str]:
-    seen: dict[str, str] = {}
-    for source, name in names.items():
-        other = seen.setdefault(folded(name), source)
-        if other != source:
-            raise ValueError(f"{other} and {source} would both be {name}, where case counts not")
-    return names
-
-
-def _lake(value: str) -> str:
-    scheme = scheme_of(value)
-    if scheme and scheme not in LAKE_SCHEMES:
-        raise ValueError(f"{scheme}:// is no lake; a folder, or one of {', '.join(LAKE_SCHEMES)}")
-    if not value.strip():
-        raise ValueError("a lake is a folder or a URI")
-    return value
-
-
-LakeUri = Annotated[str, AfterValidator(_lake)]
-Zone = Annotated[str, Field(pattern=ZONE_PATTERN)]
-Owner = Annotated[str, AfterValidator(_owner)]
-Rename = Annotated[dict[str, Annotated[str, AfterValidator(_name)]], AfterValidator(_different)]
+WAVE_SECONDS_MAX = 86_400.0
+"""Seconds of a wave that may be asked for: a day."""
 
 
 class EngineName(StrEnum):
@@ -141,7 +88,12 @@ class TableSettings(_Model):
     changes, for a table that takes longer to read than the source keeps its changes."""
 
     chunk_rows: int | None = Field(default=None, ge=1, le=CHUNK_ROWS_MAX)
-    """Rows of a chunk of a chunked snapshot, about; what is planned already keeps its own."""
+    """Rows of a chunk of a chunked snapshot, about; what is planned already keeps its own. When
+    left out here and in `defaults`, as many as make a wave take about `wave_seconds`."""
+
+    wave_seconds: float | None = Field(default=None, ge=1, le=WAVE_SECONDS_MAX)
+    """Seconds that a wave of `num_partitions` chunks is to take, about, unless the table has
+    `chunk_rows`: by what was measured of reads when its snapshot is planned, for all its waves."""
 
     chunk_column: Annotated[str, Field(min_length=1, max_length=NAME_LENGTH_MAX)] | None = None
     """Captured column, by its name at the source, that chunks are cut on; the unique index's
@@ -186,8 +138,12 @@ class TableDefaults(_Model):
     """How the rows that are there already are loaded: in one commit, or in chunks beside the
     changes, for tables that take longer to read than the source keeps their changes."""
 
-    chunk_rows: int = Field(default=1_000_000, ge=1, le=CHUNK_ROWS_MAX)
-    """Rows of a chunk of a chunked snapshot, about."""
+    chunk_rows: int | None = Field(default=None, ge=1, le=CHUNK_ROWS_MAX)
+    """Rows of a chunk of a chunked snapshot, about; by default as many as make a wave take about
+    `wave_seconds`."""
+
+    wave_seconds: float = Field(default=60.0, ge=1, le=WAVE_SECONDS_MAX)
+    """Seconds that a wave of chunks is to take, about: what a call that dies has to read again."""
 
     max_waves: int | None = Field(default=None, ge=1)
     """Waves of chunks that one backfill reads; all there are by default."""
@@ -357,9 +313,17 @@ class DatabaseSettings(_Model):
         """How the table's snapshots are taken, or the database's."""
         return self.tables[table].snapshot or self.defaults.snapshot
 
-    def chunk_rows_of(self, table: str) -> int:
-        """Rows of a chunk of the table, or the database's."""
-        return self.tables[table].chunk_rows or self.defaults.chunk_rows
+    def chunk_rows_of(self, table: str) -> int | None:
+        """Rows of a chunk of the table, or the database's; None where a wave's time decides.
+
+        A table's own time goes before the database's rows.
+        """
+        own = self.tables[table]
+        return own.chunk_rows or (None if own.wave_seconds else self.defaults.chunk_rows)
+
+    def wave_seconds_of(self, table: str) -> float:
+        """Seconds that a wave of the table is to take, or the database's."""
+        return self.tables[table].wave_seconds or self.defaults.wave_seconds
 
     def max_waves_of(self, table: str) -> int | None:
         """The table's limit of waves in one backfill, or the database's; None for no limit."""

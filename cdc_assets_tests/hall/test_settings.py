@@ -48,6 +48,9 @@ BROKEN = [
     ("no address",
      "databases:\n  s:\n    spark:\n      master: sc:///;token=canary-7f3a\n    tables: {t: }\n",
      ["tables.yaml:4", "databases.s.spark.master", "sc://host:port"]),
+    ("a wave of no time",
+     "databases:\n  s:\n    tables:\n      t: {wave_seconds: 0}\n",
+     ["tables.yaml:4", "databases.s.tables.t.wave_seconds", "greater than or equal to 1"]),
     ("out of range", "databases:\n  s:\n    num_partitions: 0\n    tables: {t: }\n",
      ["tables.yaml:3", "num_partitions"]),
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from cdc_assets.lake.lake import Lake
 from cdc_assets.lake.tables import columns_of
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import DatabaseName, TableName, kind_of
-from cdc_assets.planning.chunks import Chunk, ChunkPlan, Extent
+from cdc_assets.planning.chunks import Chunk, ChunkPlan, Extent, Sizing
 from cdc_assets.planning.keysets import KeyType
 
 S = Lsn.of_int(7)
@@ -26,7 +26,9 @@ CHUNKS = (
     Chunk(1, ("1", None), ("é'\"\\", ""), 2),
     Chunk(2, ("é'\"\\", ""), None, 1),
 )
-PLAN = ChunkPlan("one", S, EXTENT.keys, CHUNKS, EXTENT.largest, TYPES)
+PLAN = ChunkPlan(
+    "one", S, EXTENT.keys, CHUNKS, EXTENT.largest, TYPES, Sizing(3, "'x' of the settings")
+)
 
 
 @pytest.fixture

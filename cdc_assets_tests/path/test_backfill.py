@@ -11,10 +11,12 @@ from cdc_assets.contract import Event
 from cdc_assets.errors import SettingsError, SnapshotModeError, SourceBehindError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest import backfill as backfill_module
+from cdc_assets.ingest import sizing as sizing_module
 from cdc_assets.ingest import sync as sync_module
 from cdc_assets.ingest.outcome import BackfillState, Work
 from cdc_assets.ingest.sync import sync
 from cdc_assets.lake.facts import Facts
+from cdc_assets.planning import sizing as planned_sizing
 from cdc_assets.planning.records import FactsRow
 from cdc_assets.planning.verdict import Hold
 from cdc_assets.silver.apply import apply_changes
@@ -127,6 +129,37 @@ def test_no_wave_reads_what_is_known_of_those_before(project: Project) -> None:
     assert chunks(project)
     every = project.database().lake.facts.events()
     assert [row.event for row in every] == ["snapshot_open", "snapshot_plan", "bootstrap"]
+
+
+@ARROW
+def test_chunks_without_a_size_are_sized_by_the_last_waves(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The plan says how, also where the run that made it died before it told."""
+
+    def opens(**settings: Any) -> None:
+        project.tables = {TABLE: {"snapshot": "chunked", **settings}}
+        commit(project.source, "UPDATE dbo.items SET price = price + 1 WHERE id = 1")
+        sync(project.database(), resnapshot=True)
+
+    monkeypatch.setattr(sizing_module, "MEASURED_ROWS_MIN", 1)
+    monkeypatch.setattr(planned_sizing, "SIZED_ROWS_MIN", 1)
+    chunked(project, rows=12)
+    project.tables = {TABLE: {"snapshot": "chunked"}}
+    run_sync(project)
+    kill_at(project, FaultPoint.PLAN_STORED, tmp_path / "reached", TABLE, command="backfill")
+    assert run_backfill(project).chunks_done == 1, "12 rows are few"
+    opens(wave_seconds=3600)
+    assert run_backfill(project).chunks_done == 2, "one for each connection"
+    opens(wave_seconds=3600, chunk_rows=3)
+    assert run_backfill(project).chunks_done == 4
+    first, second, third = (row.payload for row in events(project, Event.SNAPSHOT_PLAN))
+    assert (first["chunk_rows"], second["chunk_rows"], third["chunk_rows"]) == (10_000, 6, 3)
+    assert "20 MB/s: nothing was measured yet" in first["chunk_rows_why"]
+    assert "as bronze/dbo_items's 12 rows of " in second["chunk_rows_why"]
+    assert third["chunk_rows_why"] == "`chunk_rows` of the settings"
+    sizes = [row.rows for row in chunks(project)]
+    assert sizes == [12, 6, 6, 3, 3, 3, 3]
 
 
 @ARROW

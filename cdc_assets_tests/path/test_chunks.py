@@ -15,7 +15,7 @@ from cdc_assets.engines.database import Database
 from cdc_assets.errors import SchemaChangedError, SettingsError
 from cdc_assets.ingest.chunking import chunk_query, extent_of, last_bound, plan_chunks
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.chunks import ChunkPlan, ChunkSizes, Extent, Slice
+from cdc_assets.planning.chunks import ChunkPlan, Extent, Sizing, Slice
 from cdc_assets.planning.columns import ColumnWish
 from cdc_assets.planning.keysets import KeyType
 from cdc_assets.planning.polls import CaptureInstance
@@ -60,7 +60,7 @@ class Table:
 
     def extent(self, column: str | None = None) -> Extent:
         with self.database.connections.lend() as connection:
-            return extent_of(connection, self.instance, self.columns, ChunkSizes(0, column))
+            return extent_of(connection, self.instance, self.columns, column)
 
     def plan(self, rows_max: int, extent: Extent | None = None) -> ChunkPlan:
         extent = extent or self.extent()
@@ -68,7 +68,9 @@ class Table:
             return self.planned(connection, extent, rows_max)
 
     def planned(self, connection: Connection, extent: Extent, rows_max: int) -> ChunkPlan:
-        return plan_chunks(connection, self.instance, self.columns, extent, SNAPSHOT, rows_max)
+        return plan_chunks(
+            connection, self.instance, self.columns, extent, SNAPSHOT, Sizing(rows_max, "")
+        )
 
     def now(self, plan: ChunkPlan) -> ChunkPlan:
         with self.database.connections.lend() as connection:
