@@ -76,8 +76,13 @@ class TableName:
 
     @property
     def bronze(self) -> str:
-        """Its bronze table in the facts (`target`) and in control (`table_name`)."""
+        """Its bronze table in the facts (`target`)."""
         return f"bronze/{self.key}"
+
+    @property
+    def bronze_row(self) -> str:
+        """Its bronze table in control; the same, but for tables that a caller names."""
+        return self.bronze
 
     @property
     def silver(self) -> str:

@@ -88,7 +88,7 @@ def read_told(lake: Lake, tables: Sequence[SilverTable]) -> Mapping[SilverTable,
     written = told_snapshots(lake.facts, taken) if taken else {}
     return {
         table: Told(
-            bronze=control.get(table.name.bronze) or ControlRow(table.name.bronze),
+            bronze=control.get(table.name.bronze_row) or ControlRow(table.name.bronze_row),
             silver=control.get(table.name.silver) or ControlRow(table.name.silver),
             snapshots=taken.get(table.name, Snapshots()),
             written=written.get(table.name, ()),

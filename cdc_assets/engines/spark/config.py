@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from cdc_assets.engines.spark.storage import connector, hadoop_conf
 from cdc_assets.lake.tables import StorageOptions
@@ -36,6 +37,8 @@ class SessionConfig:
     """Hadoop's settings for the lake."""
     packages: tuple[str, ...] = ()
     """Maven coordinates of what the lake needs beside Delta."""
+    given: Any = field(default=None, repr=False, compare=False)
+    """A session of the caller's: all others are made from it, and nothing is started."""
 
     @classmethod
     def of(
@@ -59,6 +62,8 @@ class SessionConfig:
     @property
     def is_connect(self) -> bool:
         """Whether Spark is a server's, and this process has neither its JVM nor its context."""
+        if self.given is not None:
+            return type(self.given).__module__.startswith("pyspark.sql.connect")
         return masters.is_connect(self.master)
 
     def lake_conf(self) -> dict[str, str]:

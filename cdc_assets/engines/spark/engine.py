@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
@@ -84,7 +85,7 @@ class SparkEngine:
     """See `engines.door.Engine`.
 
     `options` are delta-rs's, for looking at the tables; Spark gets them as Hadoop's settings,
-    as a `lake` of its kind asks for them.
+    as a `lake` of its kind asks for them. `given` is a session of the caller's to work with.
     """
 
     name = "spark"
@@ -95,9 +96,10 @@ class SparkEngine:
         settings: SparkSettings,
         options: StorageOptions,
         lake: str = "",
+        given: SparkSession | None = None,
     ) -> None:
         self._source = source
-        self._config = SessionConfig.of(settings, lake, options)
+        self._config = replace(SessionConfig.of(settings, lake, options), given=given)
         self._options = dict(options)
 
     def append(self, plan: AppendPlan, ready: Callable[[], None] = at_once) -> AppendResult:

@@ -39,6 +39,8 @@ def new_session(config: SessionConfig) -> SparkSession:
     it. Raises `JavaMissingError`, and `ExtraMissingError` where Delta's jar cannot be had; of a
     server see `engines.spark.connect.connect`.
     """
+    if config.given is not None:
+        return _derived(config)
     if config.is_connect:
         return _connect().connect(config)
     session = root_session(config).newSession()
@@ -47,6 +49,21 @@ def new_session(config: SessionConfig) -> SparkSession:
         if key in SESSION_CONF or session.conf.isModifiable(key):
             session.conf.set(key, value)
     for key, value in config.lake_conf().items():
+        session.conf.set(key, value)
+    return session
+
+
+def _derived(config: SessionConfig) -> SparkSession:
+    """One with the settings that the caller's has, among them what it may know of a store."""
+    session: SparkSession
+    if config.is_connect:
+        session = config.given.cloneSession()
+    else:
+        session = config.given.newSession()
+        for key, value in config.given.conf.getAll.items():
+            if session.conf.isModifiable(key):
+                session.conf.set(key, value)
+    for key, value in {**SESSION_CONF, **config.lake_conf()}.items():
         session.conf.set(key, value)
     return session
 
