@@ -97,6 +97,17 @@ def backfill(
 
 
 @app.command()
+def maintain(
+    database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
+    tables: Annotated[list[str] | None, typer.Argument(help="Tables; all by default.")] = None,
+) -> None:
+    """Put small files together, order silver by key, remove old versions and old facts."""
+    from cdc_assets.cli.maintain import run_maintain  # noqa: PLC0415
+
+    raise typer.Exit(run_maintain(database, tables or []))
+
+
+@app.command()
 def acknowledge(
     database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
     table: Annotated[str, typer.Argument(help="Table with a gap.")],

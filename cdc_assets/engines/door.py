@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, at_once
+from cdc_assets.planning.plans import (
+    AppendPlan,
+    AppendResult,
+    ApplyPlan,
+    ApplyResult,
+    MaintainPlan,
+    MaintainResult,
+    at_once,
+)
 
 
 class Engine(Protocol):
@@ -36,5 +44,14 @@ class Engine(Protocol):
 
         Commits `plan.tag` also where the MERGE changes nothing. Never retried with an old
         source: a lost conflict gives `overtaken`.
+        """
+        ...
+
+    def maintain(self, plan: MaintainPlan) -> MaintainResult:
+        """Write a table's files anew, remove old ones, or both.
+
+        Beside syncs and applies: an append is not disturbed, and of a MERGE and a rewrite of the
+        same files the later one loses. Raises `CommitConflictError` where that is the rewrite, each
+        time; nothing is half-done then.
         """
         ...

@@ -8,19 +8,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_assets.contract import Operation
 from cdc_assets.lake.features import unreadable
-from cdc_assets.lake.tables import query
+from cdc_assets.lake.tables import file_actions, file_statistics, query
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.merging import lsn_literal
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import ChangeCommit, ChangeCounts
 
 _HISTORY_STEP = 20
-_NEWEST = "max._start_lsn"
 
 
 def change_commits(table: DeltaTable, app_id: str, above: int | None) -> list[ChangeCommit]:
@@ -131,13 +129,13 @@ def head_above(
 
 def rows_above(table: DeltaTable, position: Lsn) -> int:
     """Rows of the files that reach above a position: what an apply reads at most."""
-    files = pa.table(table.get_add_actions(flatten=True)).select(["num_records", _NEWEST])
-    above = [
-        row["num_records"] or 0
-        for row in files.to_pylist()
-        if row[_NEWEST] is None or row[_NEWEST] > str(position)
-    ]
-    return sum(above)
+    newest = file_statistics(table, "_start_lsn")
+    rows = file_actions(table, "num_records")
+    return sum(
+        count or 0
+        for count, (_, lsn) in zip(rows, newest, strict=True)
+        if lsn is None or lsn > str(position)
+    )
 
 
 def newest_whole_snapshot(table: DeltaTable, above: Lsn | None) -> Lsn | None:

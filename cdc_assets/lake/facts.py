@@ -33,6 +33,23 @@ _SINCE_RESET = (
 """What was written before a reset counts no more."""
 
 
+_NEWEST_TIMES = (
+    "WITH batches AS (SELECT target, written_at, end_lsn, rows FROM facts WHERE event IS NULL),"
+    " newest AS (SELECT target, max(written_at) AS at, max(end_lsn) AS lsn,"
+    " max(written_at) FILTER (WHERE rows > 0) AS changed_at,"
+    " max(end_lsn) FILTER (WHERE rows > 0) AS changed_lsn FROM batches GROUP BY target),"
+    " furthest AS (SELECT b.target, max(b.written_at) AS at FROM batches AS b"
+    " JOIN newest AS n ON b.target = n.target WHERE b.end_lsn = n.lsn GROUP BY b.target),"
+    " changed AS (SELECT b.target, max(b.written_at) AS at FROM batches AS b"
+    " JOIN newest AS n ON b.target = n.target WHERE b.rows > 0 AND b.end_lsn = n.changed_lsn"
+    " GROUP BY b.target)"
+    " SELECT DISTINCT time FROM (SELECT at AS time FROM newest"
+    " UNION ALL SELECT changed_at AS time FROM newest UNION ALL SELECT at AS time FROM furthest"
+    " UNION ALL SELECT at AS time FROM changed)"
+)
+"""When each table's newest batches were written: by the clock and by LSN, and with rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class FactsEntry:
     """Rows that belong to one transaction; without an `app_id` they are written as they come."""
@@ -169,6 +186,28 @@ class Facts:
             facts=table,
         )
         return frozenset(found["target"].to_pylist())
+
+    def trim(self, before: datetime) -> int:
+        """Remove batch rows written before a time (UTC), and give their number.
+
+        Events stay, and of each table its newest row and its newest with rows: they say how far it
+        was read, and when it last changed.
+        """
+        with lake_failures(self._uri):
+            return retry_conflicts(lambda: self._trim_once(before), where=self._uri)
+
+    def _trim_once(self, before: datetime) -> int:
+        table = open_table(self._uri, FACTS, self._options)
+        if table is None:
+            return 0
+        kept = query(f"{_NEWEST_TIMES} WHERE time < {_timestamp(before)}", facts=table)
+        times = ", ".join(_timestamp(time) for time in kept["time"].to_pylist())
+        found = table.delete(
+            f"`event` IS NULL AND `written_at` < {_timestamp(before)}"
+            + (f" AND `written_at` NOT IN ({times})" if times else ""),
+            commit_properties=CommitProperties(max_commit_retries=0),
+        )
+        return int(found["num_deleted_rows"])
 
     def _rows(self, where: str) -> list[FactsRow]:
         names = ", ".join(f"`{name}`" for name in _NAMES)

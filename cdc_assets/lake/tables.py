@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, QueryBuilder, Schema, Transaction
@@ -31,6 +31,8 @@ COMMIT_WAIT_SECONDS_MAX = 2.0
 
 MAPPING_MODE = "delta.columnMapping.mode"
 """Table property under which columns have other names in the files than in the schema."""
+
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 _DELTA_TYPES = {
     "BOOLEAN": "boolean",
@@ -95,6 +97,21 @@ def columns_of(table: DeltaTable) -> tuple[Column, ...]:
 def table_id(table: DeltaTable) -> str:
     """Delta's id of a table: a re-created one is another."""
     return str(table.metadata().id)
+
+
+def file_actions(table: DeltaTable, name: str) -> list[Any]:
+    """What the log says of each file under one name, such as `size_bytes`; None where nothing."""
+    found = pa.table(table.get_add_actions(flatten=True))
+    return found[name].to_pylist() if name in found.column_names else [None] * found.num_rows
+
+
+def file_statistics(table: DeltaTable, column: str) -> list[tuple[Any, Any]]:
+    """The smallest and largest value of a column in each file, in the order of `file_actions`."""
+    # Where names are mapped, statistics go by the files' names.
+    metadata = {field.name: field.metadata for field in table.schema().fields}
+    name = str(metadata.get(column, {}).get(_PHYSICAL_NAME) or column)
+    low, high = (file_actions(table, f"{side}.{name}") for side in ("min", "max"))
+    return list(zip(low, high, strict=True))
 
 
 def commit_properties(tag: CommitTag, retries: int | None = None) -> CommitProperties:

@@ -10,6 +10,7 @@ from cdc_assets.orchestration.jobs import database_jobs, sync_schedule
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.sensors import finality_sensor, silver_sensor
 from cdc_assets.orchestration.translator import Translator
+from cdc_assets.orchestration.upkeep import maintenance_job, maintenance_schedule
 from cdc_assets.settings import Settings
 
 
@@ -22,7 +23,7 @@ def build_definitions(settings: Settings, settings_file: Path) -> dg.Definitions
     )
     for key, database in settings.databases.items():
         translator = Translator(key, database)
-        jobs = database_jobs(translator)
+        jobs, maintenance = database_jobs(translator), maintenance_job(translator)
         merged = dg.Definitions.merge(
             merged,
             dg.Definitions(
@@ -31,9 +32,12 @@ def build_definitions(settings: Settings, settings_file: Path) -> dg.Definitions
                     database_assets(translator),
                 ],
                 asset_checks=[finality_checks(translator)],
-                jobs=list(jobs.values()),
+                jobs=[*jobs.values(), maintenance],
                 sensors=[silver_sensor(translator), finality_sensor(translator)],
-                schedules=[sync_schedule(translator, jobs["sync"])],
+                schedules=[
+                    sync_schedule(translator, jobs["sync"]),
+                    maintenance_schedule(maintenance),
+                ],
             ),
         )
     return merged

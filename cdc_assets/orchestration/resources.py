@@ -19,6 +19,7 @@ from cdc_assets.settings import load_settings
 if TYPE_CHECKING:
     from cdc_assets.engines.database import Database
     from cdc_assets.ingest.sync import SyncReport
+    from cdc_assets.quality.maintenance import Upkept
     from cdc_assets.silver.outcome import ApplyOutcome
 
 
@@ -44,6 +45,13 @@ class CdcResource(dg.ConfigurableResource[None]):
         from cdc_assets.silver.apply import apply_tables  # noqa: PLC0415
 
         return apply_tables(self.database(key), tables)
+
+    def maintain(self, key: str) -> "list[Upkept]":
+        """Put files in order and remove what is old, of all tables of a database."""
+        from cdc_assets.quality.maintenance import maintain_tables  # noqa: PLC0415
+
+        database = self.database(key)
+        return maintain_tables(database, list(database.settings.tables))
 
     def pending(self, key: str) -> list[Pending]:
         """The silver tables with work, from the small tables alone."""

@@ -177,6 +177,31 @@ class ApplyResult:
 
 
 @dataclass(frozen=True, slots=True)
+class MaintainPlan:
+    """Upkeep of one table; rows and their order of changes stay what they are.
+
+    With `target_file_bytes` small files are put together, or all are ordered by `order_by` where
+    they have come to overlap. With `retention_hours` goes what no version of the last hours needs.
+    """
+
+    table: str
+    uri: str
+    order_by: tuple[str, ...] = ()
+    target_file_bytes: int | None = None
+    retention_hours: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MaintainResult:
+    """What upkeep did; counts are None where the engine does not tell them."""
+
+    files_added: int = 0
+    files_removed: int = 0
+    ordered: bool = False
+    files_vacuumed: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
 class EngineChoice:
     """Which engine does a piece of work, and why; the text goes into the facts."""
 

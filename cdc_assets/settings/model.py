@@ -10,6 +10,7 @@ from cdc_assets.contract import SnapshotMode
 from cdc_assets.names import NAME_LENGTH_MAX
 from cdc_assets.settings import masters
 from cdc_assets.settings.lakes import wants_one_engine
+from cdc_assets.settings.upkeep import MaintenanceSettings
 from cdc_assets.settings.values import Duration, Key, LakeUri, Owner, Rename, Zone
 
 PARALLEL_TABLES_MAX = 64
@@ -252,6 +253,9 @@ class DatabaseSettings(_Model):
 
     spark: SparkSettings = SparkSettings()
     """The Spark session."""
+
+    maintenance: MaintenanceSettings = MaintenanceSettings()
+    """Upkeep of the tables' files, old versions and facts."""
 
     defaults: TableDefaults = TableDefaults()
     """What its tables have in common."""

@@ -15,7 +15,16 @@ from cdc_assets.lake.tables import (
     retry_conflicts,
     table_to_append,
 )
-from cdc_assets.planning.plans import AppendPlan, AppendResult, ApplyPlan, ApplyResult, at_once
+from cdc_assets.lake.upkeep import maintain
+from cdc_assets.planning.plans import (
+    AppendPlan,
+    AppendResult,
+    ApplyPlan,
+    ApplyResult,
+    MaintainPlan,
+    MaintainResult,
+    at_once,
+)
 from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, Connections
 from cdc_assets.sqlserver.read import with_large_values
 
@@ -55,3 +64,7 @@ class ArrowEngine:
         """Rank with DataFusion, MERGE with delta-rs."""
         with lake_failures(plan.silver_uri):
             return apply(plan, self._options)
+
+    def maintain(self, plan: MaintainPlan) -> MaintainResult:
+        """Upkeep by delta-rs."""
+        return maintain(plan, self._options)

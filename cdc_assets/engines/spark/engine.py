@@ -36,6 +36,7 @@ from cdc_assets.engines.spark.sources import (
     with_literals,
 )
 from cdc_assets.engines.spark.storage import location
+from cdc_assets.engines.spark.upkeep import maintain
 from cdc_assets.errors import (
     CommitConflictError,
     SparkUnavailableError,
@@ -57,6 +58,7 @@ from cdc_assets.lake.tables import (
     retry_conflicts,
     table_to_append,
 )
+from cdc_assets.lake.upkeep import orders
 from cdc_assets.planning.bounds import Times, is_bounded, key_bounds
 from cdc_assets.planning.plans import (
     AppendPlan,
@@ -64,6 +66,8 @@ from cdc_assets.planning.plans import (
     ApplyPlan,
     ApplyResult,
     CommitTag,
+    MaintainPlan,
+    MaintainResult,
     at_once,
 )
 from cdc_assets.planning.ranges import read_columns, shared_constants
@@ -130,6 +134,23 @@ class SparkEngine:
             upserted=commit.count("numTargetRowsInserted", "numTargetRowsUpdated"),
             deleted=commit.count("numTargetRowsDeleted"),
         )
+
+    def maintain(self, plan: MaintainPlan) -> MaintainResult:
+        """Upkeep by Delta's library."""
+        with lake_failures(plan.uri):
+            table = DeltaTable(plan.uri, storage_options=self._options)
+        ordered = orders(plan, table)
+        size = table_bytes(plan.uri, self._options, table.version())
+        try:
+            with work_session(self._config) as session, _failures_typed(plan.uri):
+                size_shuffle(session, self._config, size)
+                return maintain(session, plan, ordered=ordered)
+        except _ConflictError:
+            raise CommitConflictError(
+                "a MERGE came first, and what was rewritten counts for nothing",
+                where=plan.table,
+                hint="Run it again, at a time with fewer changes.",
+            ) from None
 
     def range_reader(self, columns: tuple[Column, ...], large_value_bytes: int) -> RangeReader:
         """What a task reads a range with."""

@@ -1,0 +1,90 @@
+"""What upkeep does to a table: which files are written anew, in which order, and what must stay.
+
+Pure. Whoever reads a version that VACUUM or log cleanup would take must be told first: silver's
+`verdict_version` is the one that we name to readers ourselves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+OVERLAP_MAX = 2.0
+"""Files that a key is in, on average, from which on a table's files are ordered anew."""
+
+VERDICT_MARGIN = timedelta(hours=1)
+"""Time between the look at what VACUUM will take and its end, at most."""
+
+LOG_RETENTION = timedelta(days=30)
+"""How long Delta's log says what a version was, where a table has no other property."""
+
+LOG_MARGIN = timedelta(days=8)
+"""Any commit may clean the log up: a version is given up before, by the upkeep of that week."""
+
+_KEEP_ROWS = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END"})
+"""Operations whose commits leave a table's rows what they were."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileExtent:
+    """A file's size and the smallest and largest value of the leading key, None where unknown."""
+
+    bytes: int
+    low: Any
+    high: Any
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSeen:
+    """One commit of a table's history; `at` in UTC."""
+
+    version: int
+    operation: str
+    at: datetime
+
+
+def needs_order(files: Sequence[FileExtent], target_file_bytes: int) -> bool:
+    """Whether a table's files are to be ordered by key, rather than small ones be put together.
+
+    What fits into one file needs no order, and where statistics say nothing of the key it would be
+    of no use to a MERGE.
+    """
+    if len(files) < 2 or sum(file.bytes for file in files) <= target_file_bytes:
+        return False
+    known = [file for file in files if file.low is not None and file.high is not None]
+    return bool(known) and overlap(known) > OVERLAP_MAX
+
+
+def overlap(files: Sequence[FileExtent]) -> float:
+    """In how many files a file's smallest key may be, on average; 1 where no two overlap."""
+    lows = sorted(file.low for file in files)
+    highs = sorted(file.high for file in files)
+    covering = (bisect_right(lows, f.low) - bisect_left(highs, f.low) for f in files)
+    return sum(covering) / len(files)
+
+
+def verdict_version_after(
+    version: int | None, commits: Iterable[CommitSeen], now: datetime, retention: timedelta
+) -> int | None:
+    """Which version shows silver at its verdict once upkeep is done; None where none will.
+
+    Upkeep that directly follows the verdict's own commit leaves its rows, so that the verdict moves
+    to upkeep's. Files of a version that another one has followed go `retention` after that, and
+    its log after a time of its own.
+    """
+    if version is None:
+        return None
+    later = {commit.version: commit for commit in commits}
+    while (after := later.get(version + 1)) is not None and after.operation in _KEEP_ROWS:
+        version += 1
+    if version == max(later, default=-1):
+        return version
+    own, after = later.get(version), later.get(version + 1)
+    if own is None or after is None:
+        return None
+    if now - after.at > retention - VERDICT_MARGIN or now - own.at > LOG_RETENTION - LOG_MARGIN:
+        return None
+    return version
