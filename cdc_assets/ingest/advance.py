@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
 from dataclasses import replace
-from datetime import timedelta
 
-from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import (
     CaptureInstanceUnknownError,
@@ -18,51 +15,37 @@ from cdc_assets.errors import (
     UnexpectedError,
     expected,
 )
-from cdc_assets.ingest.changes import existing_bronze, read_changes
+from cdc_assets.ingest.changes import read_changes
 from cdc_assets.ingest.chunked import mode_conflict
 from cdc_assets.ingest.instances import (
     fills_columns,
-    follow,
-    is_renamed,
     see_instances,
-    switches,
     with_name,
 )
 from cdc_assets.ingest.known import Known
+from cdc_assets.ingest.looking import look_at_open
 from cdc_assets.ingest.losses import find_loss, read_position, recover
-from cdc_assets.ingest.outcome import Shared, TableOutcome, ToldLately, Work
+from cdc_assets.ingest.outcome import Shared, TableOutcome, Work
+from cdc_assets.ingest.quiet import is_quiet, quiet
 from cdc_assets.ingest.snapshot import (
     SnapshotRequest,
     load_snapshot,
     prepare_snapshot,
     take_snapshot,
 )
-from cdc_assets.ingest.waves import can_go_on
-from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.failures import lake_error
-from cdc_assets.lake.tables import table_id
-from cdc_assets.names import TableName
-from cdc_assets.planning.advancing import BronzeProgress
-from cdc_assets.planning.instances import unseen
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import (
     anew,
-    check_continues,
     check_history,
-    check_mapped,
     newest_lsn,
-    readable_end,
 )
-from cdc_assets.planning.records import FactsRow
 from cdc_assets.settings.model import DataLossPolicy
 from cdc_assets.sqlserver.connection import with_retries
 from cdc_assets.sqlserver.grants import missing_grant
 
 _log = logging.getLogger(__name__)
-
-QUIET_ROW_EVERY = timedelta(minutes=5)
-"""A quiet table writes a row this often: silence then means that the sync has stopped."""
 
 
 def prepare(database: Database, known: Known, poll: Poll) -> Known:
@@ -120,7 +103,7 @@ def _micro_batch(
     instance = _instance(database, known, poll)
     if instance.name in poll.errors:
         raise poll.errors[instance.name]
-    _check_snapshot(known, instance, poll)
+    known.check_snapshot(instance, poll)
     check_history(until, newest_lsn(poll, instance), where=str(known.name), name="end")
     known = see_instances(database, known, instance, poll)
     capped = replace(poll, max=until)
@@ -135,38 +118,6 @@ def _micro_batch(
             raise
         outcome = recover(database, known, loss)
     return with_name(known, instance, outcome)
-
-
-def settled(
-    database: Database, known: Known, poll: Poll, lately: ToldLately
-) -> TableOutcome | None:
-    """The outcome of a table of which the poll says all: quiet, and recorded as such lately.
-
-    None where its own turn must look further or has something to tell. Nothing is opened for it,
-    since most tables of most syncs are such.
-    """
-    snapshots = known.snapshots
-    if known.error or known.resnapshot or known.control is None or known.position is None:
-        return None
-    whole = snapshots.open_whole
-    if not snapshots.starts_changes or whole is not None or fills_columns(database, known):
-        return None
-    try:
-        wanted = database.settings.instance_of(known.name.key)
-        instance = known.current(poll.instances, wanted)
-        if instance.name in poll.errors or unseen(poll.instances, instance, known.recorded):
-            return None
-        if is_renamed(known, instance):
-            return None
-        if not _is_quiet(known, instance, poll) or known.name.bronze not in lately():
-            return None
-        _check_snapshot(known, instance, poll)
-        outcome = _passed(database, known, instance, poll)
-        if switches(known, instance, poll, outcome):
-            return None
-        return follow(database, known, instance, poll, outcome)
-    except Exception:  # noqa: BLE001 - told in its own turn
-        return None
 
 
 def _ours(known: Known, error: Exception) -> CdcError:
@@ -185,7 +136,7 @@ def _work(database: Database, known: Known, poll: Poll, shared: Shared) -> Table
     instance = _instance(database, known, poll)
     if instance.name in poll.errors:
         raise poll.errors[instance.name]
-    _check_snapshot(known, instance, poll)
+    known.check_snapshot(instance, poll)
     known = see_instances(database, known, instance, poll)
     return with_name(known, instance, _turn(database, known, instance, poll, shared))
 
@@ -209,17 +160,6 @@ def _turn(
     if known.resnapshot or snapshots.open is not None or fills_columns(database, known):
         return _snapshot_anew(database, known, instance, poll, shared)
     return _changes_or_recovery(database, known, instance, poll, shared)
-
-
-def _check_snapshot(known: Known, instance: CaptureInstance, poll: Poll) -> None:
-    """Raise `HistoryChangedError` for a newest snapshot above all LSNs that the server has given.
-
-    Below it silver would take no change, and no new snapshot.
-    """
-    taken = known.snapshots.newest
-    if taken is not None:
-        newest = newest_lsn(poll, instance)
-        check_history(taken.at, newest, where=str(known.name), name="snapshot")
 
 
 def _snapshot_anew(
@@ -269,10 +209,10 @@ def _beside_chunks(
     opened = known.snapshots.open_chunked
     if not known.resnapshot or opened is None:
         return _changes_or_recovery(database, known, instance, poll, shared)
-    position = read_position(database, known)
-    is_lost = find_loss(position, known, instance, poll) is not None
-    if is_lost or not can_go_on(database, known, opened, (instance, poll)):
-        lost_from, reader = position.commit_ts if is_lost else None, known.reader(instance, poll)
+    found = look_at_open(database, known, opened, instance, poll)
+    if not found.goes_on:
+        position, reader = found.position, known.reader(instance, poll)
+        lost_from = position.commit_ts if found.loss is not None else None
         request = SnapshotRequest(position, lost_from, wait=True, reader=reader, anew=True)
         return take_snapshot(database, known.name, instance, poll, known.snapshots, request)
     if database.settings.snapshot_of(known.name.key) is not opened.mode:
@@ -302,23 +242,13 @@ def _changes(
     poll: Poll,
     shared: Shared,
 ) -> TableOutcome:
-    if _is_quiet(known, instance, poll):
+    if is_quiet(known, instance, poll):
         try:
-            return _quiet(database, known, instance, poll, shared.told_lately)
+            return quiet(database, known, instance, poll, shared.told_lately)
         except DataLossError:
             # Bronze may be ahead of control, after a crash: it says whether this is a loss.
             pass
     return read_changes(database, known, instance, poll, shared.tell)
-
-
-def _is_quiet(known: Known, instance: CaptureInstance, poll: Poll) -> bool:
-    """Whether the poll found no rows; raises `HistoryChangedError` for a position out of place."""
-    if known.observed is not None:
-        check_mapped(known.observed, poll, where=str(known.name))
-    # Not asked is not quiet: an instance that the first look did not list is read.
-    names = [reader.identity.instance_name for reader in known.chain(instance, poll)]
-    has_rows = any(poll.has_rows.get(name, True) for name in names if name in poll.instances)
-    return known.control is not None and not has_rows
 
 
 def _instance(database: Database, known: Known, poll: Poll) -> CaptureInstance:
@@ -329,71 +259,3 @@ def _instance(database: Database, known: Known, poll: Poll) -> CaptureInstance:
     except CaptureInstanceUnknownError as error:
         with database.connections.lend() as connection:
             raise missing_grant(connection, wanted) or error from None
-
-
-def _quiet(
-    database: Database,
-    known: Known,
-    instance: CaptureInstance,
-    poll: Poll,
-    lately: ToldLately,
-) -> TableOutcome:
-    """Nothing to read; now and then a row says so in the facts, and both tables are looked at."""
-    outcome = follow(database, known, instance, poll, _passed(database, known, instance, poll))
-    if known.name.bronze in lately():
-        return outcome
-    table = known.name
-    existing_bronze(database, known)
-    silver = database.lake.silver(table)
-    wanted, found = known.silver_id, table_id(silver) if silver is not None else None
-    lost = wanted is not None and (found is None or wanted not in ("", found))
-    quiet = _quiet_row(table, outcome)
-    return replace(outcome, facts=(*outcome.facts, quiet), silver_lost=lost)
-
-
-def _passed(
-    database: Database, known: Known, instance: CaptureInstance, poll: Poll
-) -> TableOutcome:
-    """The position moves to what the poll saw, after the same loss test as with rows."""
-    table, position = known.name, known.position
-    assert position is not None  # noqa: S101 - the caller asked
-    check_history(position, newest_lsn(poll, instance), where=str(table))
-    check_continues(position, known.chain(instance, poll), poll, where=str(table))
-    end = readable_end(poll, position)
-    return TableOutcome(
-        table=table.key,
-        work=Work.QUIET,
-        start=position,
-        end=end,
-        started_at=utc_now(),
-        progress=BronzeProgress(
-            table_name=table.bronze,
-            end=end,
-            identity=instance.identity,
-            granularity=database.settings.finality_of(table.key).granularity,
-        ),
-    )
-
-
-def told_lately(database: Database) -> Collection[str]:
-    """The bronze tables that need no quiet row yet.
-
-    One from a clock that was ahead is no more a sign of life than an old one.
-    """
-    now = utc_now()
-    return database.lake.facts.told_between(now - QUIET_ROW_EVERY, now + QUIET_ROW_EVERY)
-
-
-def _quiet_row(table: TableName, outcome: TableOutcome) -> FactsEntry:
-    end = outcome.end
-    row = FactsRow(
-        app_id=table.changes_app,
-        target=table.bronze,
-        rows=0,
-        deletes=0,
-        inserts=0,
-        updates=0,
-        end_lsn=str(end.lsn) if end else None,
-        end_commit_ts=end.commit_ts if end else None,
-    )
-    return FactsEntry((row,))

@@ -8,7 +8,6 @@ from cdc_assets.clock import utc_now
 from cdc_assets.contract import SnapshotMode
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import SnapshotModeError
-from cdc_assets.ingest.chunking import store_extent
 from cdc_assets.ingest.columns import computed_left_out
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.prepared import PreparedSnapshot, changes_start
@@ -44,7 +43,7 @@ def start_changes(database: Database, opened: PreparedSnapshot) -> TableOutcome:
     """The outcome of a chunked snapshot that is open: the changes go on from it at once."""
     table, snapshot = opened.table, opened.snapshot
     if opened.extent is not None:
-        store_extent(database, table, snapshot.at.lsn, opened.extent)
+        database.lake.plans.store_extent(table, snapshot.at.lsn, opened.extent)
     name = str(table).replace(".", " ", 1)
     told = (
         f"Its snapshot at {snapshot.at.lsn} is open; its rows are read in chunks by cdc-assets"

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from cdc_assets.engines.database import Database
 from cdc_assets.errors import BookkeepingError, SchemaChangedError, SettingsError
 from cdc_assets.ingest.ranges import (
     Query,
@@ -20,6 +19,7 @@ from cdc_assets.ingest.ranges import (
     key_columns,
     table_rows,
 )
+from cdc_assets.lake.plans import Plans
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName, folded
 from cdc_assets.planning.chunks import (
@@ -86,46 +86,25 @@ def plan_chunks(
     return ChunkPlan(plan_id, snapshot, extent.keys, chunks, extent.largest, types, sizing)
 
 
-def store_extent(database: Database, table: TableName, snapshot: Lsn, extent: Extent) -> Extent:
-    """Record a table's extent at the open of its snapshot, once; gives what is recorded."""
-    return database.lake.plans.store_extent(table, snapshot, extent)
-
-
-def stored_extent(database: Database, table: TableName, snapshot: Lsn) -> Extent | None:
-    """What was recorded at the open; None where that died before, and `extent_of` does as well."""
-    return database.lake.plans.extent(table, snapshot)
-
-
-def store_plan(database: Database, table: TableName, plan: ChunkPlan) -> ChunkPlan:
-    """Write a plan, once; gives the one that is written: of two planners the first wins."""
-    return database.lake.plans.store(table, plan)
-
-
-def stored_plan(
-    database: Database, table: TableName, snapshot: Lsn, plan_id: str | None = None
-) -> ChunkPlan | None:
-    """A snapshot's plan, None where it has none yet.
-
-    Raises `BookkeepingError` where that is not whole, or not the named one.
-    """
-    return database.lake.plans.plan(table, snapshot, plan_id)
-
-
 def plan_is_readable(
-    database: Database,
+    plans: Plans,
     table: TableName,
     snapshot: Lsn,
-    instance: CaptureInstance,
-    columns: Captured,
+    seen: tuple[CaptureInstance, Captured],
+    *,
+    is_told: bool,
 ) -> bool:
-    """Whether a snapshot's plan is whole, and what it cuts, or will cut, is there as it was."""
+    """Whether a snapshot's plan is whole, and what it cuts, or will cut, is there as it was.
+
+    `is_told` says that the facts tell of one.
+    """
     try:
-        planned = stored_plan(database, table, snapshot)
-        if planned is None and database.lake.facts.version_of(table.plan_app(snapshot)) is not None:
+        planned = plans.plan(table, snapshot)
+        if planned is None and is_told:
             return False
-        stored = planned or stored_extent(database, table, snapshot)
+        stored = planned or plans.extent(table, snapshot)
         if stored is not None:
-            _planned_keys(instance, columns, stored)
+            _planned_keys(*seen, stored)
     except (BookkeepingError, SchemaChangedError):
         return False
     return True

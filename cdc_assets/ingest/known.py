@@ -14,7 +14,7 @@ from cdc_assets.planning.instances import Reader, SourceName, Switch, reader_at,
 from cdc_assets.planning.losses import Gap
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
-from cdc_assets.planning.positions import anew, newest_lsn
+from cdc_assets.planning.positions import anew, check_history, newest_lsn
 from cdc_assets.planning.records import ControlRow, Identity
 from cdc_assets.planning.snapshots import Snapshots
 
@@ -64,6 +64,16 @@ class Known:
         switch, bronze_id = self.switch, self.control.table_id if self.control else None
         is_ours = switch is not None and switch.bronze_id == bronze_id is not None
         return switch if is_ours else None
+
+    def check_snapshot(self, instance: CaptureInstance, poll: Poll) -> None:
+        """Raise `HistoryChangedError` for a newest snapshot above all LSNs the server has given.
+
+        Below it silver would take no change, and no new snapshot.
+        """
+        taken = self.snapshots.newest
+        if taken is not None:
+            newest = newest_lsn(poll, instance)
+            check_history(taken.at, newest, where=str(self.name), name="snapshot")
 
     def with_opened(self, opened: PreparedSnapshot | CdcError | None) -> Known:
         """The same with its first snapshot as it was opened, or with why it was not."""

@@ -10,6 +10,8 @@ import json
 from dataclasses import replace
 from datetime import datetime
 
+from deltalake import DeltaTable
+
 from cdc_assets import faults
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Event
@@ -102,7 +104,11 @@ def _refreshed(database: Database, known: Known) -> Known:
 
 def read_position(database: Database, known: Known) -> Offset:
     """How far the table was read, by what bronze says too."""
-    bronze = existing_bronze(database, known)
+    return position_in(known, existing_bronze(database, known))
+
+
+def position_in(known: Known, bronze: DeltaTable) -> Offset:
+    """The same of a bronze that is open."""
     return known.position_after(changes_end(bronze, known.name.changes_app))
 
 

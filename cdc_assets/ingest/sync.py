@@ -15,11 +15,12 @@ from queue import SimpleQueue
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError
 from cdc_assets.ingest import recording
-from cdc_assets.ingest.advance import advance, prepare, settled, told_lately
+from cdc_assets.ingest.advance import advance, prepare
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import NewestRows, Shared, TableOutcome, ToldLately, Work, joined
 from cdc_assets.ingest.poll import poll_database
 from cdc_assets.ingest.prepared import open_snapshots
+from cdc_assets.ingest.quiet import settled, told_lately
 from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.resets import clear, is_stale
 from cdc_assets.lake.bronze import changes_end
@@ -203,6 +204,14 @@ def known_tables(
             resnapshot=resnapshot,
         )
         known.append(_placed(database, one, newest_rows))
+    return known
+
+
+def known_table(database: Database, key: str) -> Known:
+    """The same of one table; raises what keeps it from being known."""
+    (known,) = known_tables(database, [key], functools.cache(database.lake.facts.newest_rows))
+    if known.error is not None:
+        raise known.error
     return known
 
 

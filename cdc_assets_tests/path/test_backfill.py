@@ -10,7 +10,7 @@ import pytest
 from cdc_assets.contract import Event
 from cdc_assets.errors import SettingsError, SnapshotModeError, SourceBehindError
 from cdc_assets.faults import FaultPoint
-from cdc_assets.ingest import backfill as backfill_module
+from cdc_assets.ingest import planned as planned_module
 from cdc_assets.ingest import sizing as sizing_module
 from cdc_assets.ingest import sync as sync_module
 from cdc_assets.ingest.outcome import BackfillState, Work
@@ -179,7 +179,7 @@ def test_a_plan_takes_long_and_the_connection_drops(project: Project) -> None:
         )
 
     with pytest.MonkeyPatch.context() as patch:
-        once(patch, backfill_module, "plan_chunks", meanwhile)
+        once(patch, planned_module, "plan_chunks", meanwhile)
         assert run_backfill(project, max_waves=1).chunks_done
     assert all((row.min_lsn or "") >= newest[0] for row in chunks(project))
 

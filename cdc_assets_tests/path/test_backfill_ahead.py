@@ -11,7 +11,9 @@ from cdc_assets.contract import Event
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import LakeUnavailableError
 from cdc_assets.ingest import backfill as backfill_module
-from cdc_assets.ingest.waves import Look, WaveMeasure
+from cdc_assets.ingest import telling as telling_module
+from cdc_assets.ingest.looking import Look
+from cdc_assets.ingest.telling import WaveMeasure
 from cdc_assets_tests.path.chunking import TABLE, assert_complete, chunked, events, run_backfill
 from cdc_assets_tests.path.helpers import run_sync
 from cdc_assets_tests.source import Project
@@ -33,7 +35,7 @@ def test_the_next_wave_is_read_while_one_is_told(
     chunked(project, rows=8)
     run_sync(project)
     read, versions = threading.Event(), []
-    tell, append = backfill_module._tell, backfill_module.append_wave
+    tell, append = telling_module.tell_wave, backfill_module.append_wave
 
     def late(database: Database, look: Look, measure: WaveMeasure | None = None) -> object:
         assert look.next_wave > 0 or read.wait(READ_SECONDS_MAX), "nothing was read meanwhile"
@@ -52,7 +54,7 @@ def test_the_next_wave_is_read_while_one_is_told(
 
         return append(database, look, *most, all_read)
 
-    monkeypatch.setattr(backfill_module, "_tell", late)
+    monkeypatch.setattr(telling_module, "tell_wave", late)
     monkeypatch.setattr(backfill_module, "append_wave", seen)
     assert run_backfill(project).done
     assert versions == [0, 1]
@@ -70,7 +72,7 @@ def test_a_wave_that_cannot_be_told_of_stops_the_next(
         raise LakeUnavailableError("there is no space left for the facts")
 
     with monkeypatch.context() as patch:
-        patch.setattr(backfill_module, "tell_wave", full)
+        patch.setattr(telling_module, "tell_wave", full)
         with pytest.raises(LakeUnavailableError):
             run_backfill(project)
     assert (newest_wave(project), events(project, Event.SNAPSHOT_CHUNK)) == (0, [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 from cdc_assets.contract import Event
@@ -12,6 +14,7 @@ from cdc_assets.errors import (
     SnapshotModeError,
 )
 from cdc_assets.ingest import backfill as backfill_module
+from cdc_assets.ingest import telling as telling_module
 from cdc_assets.ingest.losses import acknowledge
 from cdc_assets.ingest.outcome import BackfillState, Work
 from cdc_assets.ingest.resets import reset
@@ -160,13 +163,17 @@ def test_a_reset_gives_it_up(project: Project) -> None:
     assert_complete(project)
 
 
-@pytest.mark.parametrize("moment", ["_tell", "append_wave"])
-def test_two_at_once(project: Project, moment: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "moment"),
+    [(telling_module, "tell_wave"), (backfill_module, "append_wave")],
+    ids=["tell", "append"],
+)
+def test_two_at_once(project: Project, module: ModuleType, moment: str) -> None:
     """The one that comes second finds the other's waves, and reads none of their chunks again."""
     chunked(project, rows=12)
     run_sync(project)
     with pytest.MonkeyPatch.context() as patch:
-        once(patch, backfill_module, moment, lambda: run_backfill(project, max_waves=1))
+        once(patch, module, moment, lambda: run_backfill(project, max_waves=1))
         assert run_backfill(project).done
     told = [row.payload["chunk"] for row in events(project, Event.SNAPSHOT_CHUNK)]
     assert told == list(range(6))

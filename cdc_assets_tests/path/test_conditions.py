@@ -15,7 +15,6 @@ import pytest
 
 from cdc_assets.contract import Event
 from cdc_assets.ingest import waves as waves_module
-from cdc_assets.ingest.chunking import stored_plan
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.chunks import ChunkPlan
 from cdc_assets.planning.records import FactsRow
@@ -78,7 +77,7 @@ def seen(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Seen:
         run_sync(project)
     assert run_backfill(project).done
     run_sync(project)
-    plan = stored_plan(project.database(), project.database().table(TABLE), end.lsn)
+    plan = project.database().lake.plans.plan(project.database().table(TABLE), end.lsn)
     assert plan is not None
     return Seen(project, tuple(at_stamp), source.rows(CHANGES), end.lsn, plan)
 

@@ -110,7 +110,7 @@ def test_every_column_is_filled_where_it_has_a_meaning(
 ) -> None:
     assert list(FILLED) == list(FACTS.names)
     # Every silence writes its row.
-    monkeypatch.setattr("cdc_assets.ingest.advance.QUIET_ROW_EVERY", utc_now() - utc_now())
+    monkeypatch.setattr("cdc_assets.ingest.quiet.QUIET_ROW_EVERY", utc_now() - utc_now())
     a_whole_life(items)
     run_sync(items)
     run_sync(items)

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_assets.faults import FaultPoint
-from cdc_assets.ingest import advance as advance_module
+from cdc_assets.ingest import quiet as quiet_module
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.lake.bronze import change_commits
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
@@ -35,7 +35,7 @@ def quiet(items: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     change_items(items.source)
     load(items)
     with monkeypatch.context() as due:
-        due.setattr(advance_module, "QUIET_ROW_EVERY", RETENTION)
+        due.setattr(quiet_module, "QUIET_ROW_EVERY", RETENTION)
         for _ in range(DAYS):
             items.source.execute("EXEC sandbox.capture_now @idle = 1")
             assert run_sync(items).outcomes[TABLE].work is Work.QUIET

@@ -9,6 +9,7 @@ import pytest
 
 from cdc_assets.errors import DataLossError, TableReplacedError, UnexpectedError
 from cdc_assets.ingest import advance as advance_module
+from cdc_assets.ingest import quiet as quiet_module
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.sync import sync
 from cdc_assets.silver.apply import apply_changes
@@ -148,7 +149,7 @@ def test_a_missing_silver_loses_its_verdict_on_a_quiet_day(
     load(items)
     change_items(items.source)
     load(items)
-    monkeypatch.setattr(advance_module, "QUIET_ROW_EVERY", timedelta(0))
+    monkeypatch.setattr(quiet_module, "QUIET_ROW_EVERY", timedelta(0))
     database = items.database()
     shutil.rmtree(database.table(TABLE).silver_uri)
     run_sync(items)
@@ -162,7 +163,7 @@ def test_a_missing_bronze_is_told_on_a_quiet_day(
     items: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load(items)
-    monkeypatch.setattr(advance_module, "QUIET_ROW_EVERY", timedelta(0))
+    monkeypatch.setattr(quiet_module, "QUIET_ROW_EVERY", timedelta(0))
     database = items.database()
     shutil.rmtree(database.table(TABLE).bronze_uri)
     with pytest.raises(TableReplacedError, match="missing, or another one"):

@@ -29,7 +29,8 @@ from cdc_assets.ingest.stream.places import (
 from cdc_assets.ingest.stream.planner import OffsetPlanner, OffsetPlanning
 from cdc_assets.ingest.stream.queries import CdcQuery
 from cdc_assets.ingest.stream.sink import BronzeSink
-from cdc_assets.ingest.stream.starting import Start, begin, known_of, take
+from cdc_assets.ingest.stream.starting import Start, begin, take
+from cdc_assets.ingest.sync import known_table
 from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.generations import Generation
@@ -135,7 +136,7 @@ class CdcStream:
         chunked one is opened: `backfill` reads it.
         """
         place = self._place(self._settings, target, app_id, facts_table)
-        snapshots = known_of(place.database, place.key).snapshots
+        snapshots = known_table(place.database, place.key).snapshots
         there = snapshots.open_chunked or snapshots.complete
         if there is not None and not resnapshot:
             return there.at

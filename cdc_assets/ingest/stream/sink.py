@@ -15,9 +15,10 @@ from cdc_assets.engines.database import Database
 from cdc_assets.engines.spark.checkpoints import Checkpoints
 from cdc_assets.engines.spark.failures import typed_in_text
 from cdc_assets.faults import FaultPoint
-from cdc_assets.ingest.advance import follow_stream, told_lately
+from cdc_assets.ingest.advance import follow_stream
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import Shared, TableOutcome
+from cdc_assets.ingest.quiet import told_lately
 from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.sync import known_tables, poll_tables
 from cdc_assets.planning.generations import Generation, Writer

@@ -7,7 +7,6 @@ the generation is the last of them.
 
 from __future__ import annotations
 
-import functools
 import uuid
 import warnings
 from dataclasses import dataclass, replace
@@ -20,12 +19,12 @@ from cdc_assets.errors import CheckpointError, SettingsError, SnapshotWaitsError
 from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.columns import columns_to_load
 from cdc_assets.ingest.known import Known
+from cdc_assets.ingest.looking import look_at_open
 from cdc_assets.ingest.losses import find_loss, read_position, recover
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.stream.planner import SourcePlanner
-from cdc_assets.ingest.sync import known_tables, poll_tables, sync
-from cdc_assets.ingest.waves import can_go_on
+from cdc_assets.ingest.sync import known_table, poll_tables, sync
 from cdc_assets.lake.bronze import change_commits
 from cdc_assets.planning.generations import Generation, Head, Progress, next_number, why_anew
 from cdc_assets.planning.offsets import Offset
@@ -107,25 +106,16 @@ def _is_healed(head: Head, progress: Progress, generation: Generation | None) ->
     return last is not None and head.after_loss is not None and head.after_loss.lsn > last.lsn
 
 
-def known_of(database: Database, key: str) -> Known:
-    """What the lake says of the table now."""
-    newest_rows = functools.cache(database.lake.facts.newest_rows)
-    (known,) = known_tables(database, [key], newest_rows)
-    if known.error is not None:
-        raise known.error
-    return known
-
-
 def _loaded(start: Start) -> Known:
     """The table with its first snapshot, where it is to have one, and without an open gap."""
     database, key = start.database, start.key
-    known = known_of(database, key)
+    known = known_table(database, key)
     snapshots = known.snapshots
     whole = snapshots.open_whole
     is_loss_open = whole is not None and whole.lost_from is not None
     if (not snapshots.starts_changes and start.bootstrap) or is_loss_open:
         take(database, key)
-        return known_of(database, key)
+        return known_table(database, key)
     if not snapshots.starts_changes and not start.is_own:
         raise SettingsError(
             "it has no snapshot yet, so its changes would begin in the middle",
@@ -159,15 +149,13 @@ def take(database: Database, key: str, *, resnapshot: bool = False) -> Offset:
 
 def _open_one(database: Database, key: str) -> Offset | None:
     """The LSN of the open chunked snapshot; None where there is none that can be read on."""
-    known = known_of(database, key)
+    known = known_table(database, key)
     opened = known.snapshots.open_chunked
     if opened is None or database.settings.snapshot_of(key) is not opened.mode:
         return None
     poll = with_retries(lambda: poll_tables(database, [known]))
     instance = known.current(poll.instances, database.settings.instance_of(key))
-    if find_loss(read_position(database, known), known, instance, poll) is not None:
-        return None
-    return opened.at if can_go_on(database, known, opened, (instance, poll)) else None
+    return opened.at if look_at_open(database, known, opened, instance, poll).goes_on else None
 
 
 def _create(start: Start, known: Known) -> None:
@@ -206,7 +194,7 @@ def _healed(start: Start, known: Known, generation: Generation | None) -> Known:
     recorder = Recorder(database, poll, {known.name.bronze: known.snapshots})
     recorder.measure()
     recorder.record([with_retries(lambda: recover(database, known, loss))])
-    return known_of(database, start.key)
+    return known_table(database, start.key)
 
 
 def _head(start: Start, known: Known, generation: Generation | None) -> tuple[Head, Offset]:
