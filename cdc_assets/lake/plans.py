@@ -61,7 +61,11 @@ class Plans:
         return None
 
     def store(self, table: TableName, plan: ChunkPlan) -> ChunkPlan:
-        """Write a snapshot's plan, once; gives the one that is written, which may be another's."""
+        """Write a snapshot's plan, once; gives the one that is written, which may be another's.
+
+        What is there of the table's earlier snapshots goes: they are complete or given up, and
+        nothing reads their plans. So a table has one plan, or two where a run died here.
+        """
         # Looked for by its rows too: Delta may be told to forget transactions after a while.
         if (found := self.plan(table, plan.snapshot)) is not None:
             return found
@@ -82,7 +86,20 @@ class Plans:
         stored = self.plan(table, plan.snapshot)
         if stored is None:
             raise _lacking(plan.plan_id, table, self._uri)
+        self._forget_before(table, plan.snapshot)
         return stored
+
+    def _forget_before(self, table: TableName, snapshot: Lsn) -> None:
+        earlier = f"target = {_quoted(table.bronze)} AND snapshot < '{snapshot}'"
+
+        def attempt() -> None:
+            plans = ensure_table(self._uri, PLANS, self._options)
+            found = query(f"SELECT count(*) AS n FROM plans WHERE {earlier}", plans=plans)
+            if found["n"][0].as_py():
+                plans.delete(earlier, commit_properties=CommitProperties(max_commit_retries=0))
+
+        with lake_failures(self._uri):
+            retry_conflicts(attempt, where=self._uri)
 
     def close(self, table: TableName, plan: ChunkPlan) -> ChunkPlan:
         """Record the bound that closes a plan's last chunk, once; gives the plan as it is recorded.
@@ -153,10 +170,9 @@ class Plans:
         if table is None:
             return []
         names = ", ".join(f"`{name}`" for name in PLANS.names)
-        target = of.bronze.replace("'", "''")
         found = query(
-            f"SELECT {names} FROM plans WHERE target = '{target}' AND snapshot = '{snapshot}'"
-            f" AND {where}",
+            f"SELECT {names} FROM plans WHERE target = {_quoted(of.bronze)}"
+            f" AND snapshot = '{snapshot}' AND {where}",
             plans=table,
         )
         return [_Row(**row) for row in found.to_pylist()]
@@ -174,6 +190,10 @@ def _keys(row: _Row) -> tuple[tuple[str, ...], Key, tuple[KeyType, ...]]:
     keys = json.loads(row.keys)
     types = tuple(KeyType(key["declared"], key["collation"]) for key in keys)
     return tuple(key["name"] for key in keys), _key(row.largest), types
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _text(key: Key | None) -> str | None:

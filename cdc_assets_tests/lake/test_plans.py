@@ -113,6 +113,26 @@ def test_a_plan_whose_bound_is_all_that_is_left_is_refused(lake: Lake, table: Ta
         lake.plans.plan(table, S)
 
 
+def test_a_plan_takes_the_place_of_the_tables_earlier_ones(lake: Lake, table: TableName) -> None:
+    """Whose snapshots are complete or given up; those of other tables, and a later open, stay."""
+    other = replace(table, key="other")
+    later, latest = S.next(), S.next().next()
+    for of, plan in ((table, PLAN), (other, PLAN)):
+        lake.plans.store_extent(of, S, EXTENT)
+        lake.plans.store(of, plan)
+    lake.plans.close(table, replace(PLAN, chunks=(*CHUNKS[:2], replace(CHUNKS[2], upper=("x",)))))
+    lake.plans.store_extent(table, later, EXTENT)
+    assert lake.plans.plan(table, S) is not None, "its successor is not planned yet"
+    lake.plans.store_extent(table, latest, EXTENT)
+    stored = lake.plans.store(table, replace(PLAN, plan_id="two", snapshot=later))
+    assert stored == lake.plans.plan(table, later)
+    assert (lake.plans.plan(table, S), lake.plans.extent(table, S)) == (None, None)
+    assert (lake.plans.extent(table, later), lake.plans.extent(table, latest)) == (EXTENT, EXTENT)
+    assert lake.plans.plan(other, S) == PLAN
+    left = DeltaTable(table.database.plans_uri).to_pyarrow_table()
+    assert left.num_rows == (1 + len(CHUNKS)) * 2 + 1
+
+
 @pytest.mark.parametrize("gone", ["chunk = 0", "chunk = 1", "chunk IS NOT NULL"])
 def test_a_plan_that_is_not_whole_is_refused(lake: Lake, table: TableName, gone: str) -> None:
     """It would leave rows out, and nobody would see it."""
