@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from cdc_assets.errors import (
     BookkeepingError,
     CommitConflictError,
     HistoryChangedError,
+    LakeUnavailableError,
     SchemaChangedError,
     TableReplacedError,
 )
@@ -21,6 +24,8 @@ from cdc_assets.ingest import sync as sync_module
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.resets import reset
 from cdc_assets.ingest.sync import sync
+from cdc_assets.lake import facts as facts_module
+from cdc_assets.planning.verdict import Hold
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.chunking import (
     TABLE,
@@ -55,6 +60,34 @@ class Bronze:
     def put_back(self, name: str) -> None:
         shutil.rmtree(self._folder)
         shutil.copytree(self._backups / name, self._folder)
+
+
+def test_the_completion_is_lost_and_made_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To a lake that is full, then to another call that makes it between our look and commit."""
+    chunked(project, rows=3)
+    run_sync(project)
+
+    def at_its_commit(happening: Callable[[], object]) -> None:
+        once(monkeypatch, backfill_module, "completion",
+             lambda: once(monkeypatch, facts_module, "write_deltalake", happening))  # fmt: skip
+
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    at_its_commit(full)
+    with pytest.raises(LakeUnavailableError):
+        run_backfill(project)
+    assert events(project, Event.BOOTSTRAP) == []
+    assert apply_changes(project.database(), TABLE).hold is Hold.SNAPSHOT_OPEN
+    others = []
+    at_its_commit(lambda: others.append(run_backfill(project)))
+    assert run_backfill(project).done
+    assert [other.done for other in others] == [True]
+    (done,) = events(project, Event.BOOTSTRAP)
+    assert done.rows == 3
+    assert_complete(project)
 
 
 def assert_refused(project: Project, told: str) -> None:

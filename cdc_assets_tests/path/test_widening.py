@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from cdc_assets.errors import SchemaChangedError, TableFeatureError
+from cdc_assets.contract import Event
+from cdc_assets.errors import LakeUnavailableError, SchemaChangedError, TableFeatureError
+from cdc_assets.ingest import telling as telling_module
+from cdc_assets.ingest.backfill import backfill
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.resets import reset
 from cdc_assets.ingest.sync import sync
@@ -113,6 +116,32 @@ def test_widened_as_the_error_says(sized: Project) -> None:
     sized.engine = "auto"
     again_by_a_snapshot(sized)
     after_a_reset(sized)
+
+
+def test_waves_of_a_bronze_that_only_spark_reads(
+    sized: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows cannot be counted by chunk, so they are unknown; a wave is told from its commit."""
+    sized.tables = {TABLE: {"snapshot": "chunked", "chunk_rows": 1}}
+    run_sync(sized)
+    assert backfill(sized.database(), TABLE, max_waves=1).chunks_done == 2
+    uri = sized.database().table(TABLE).bronze_uri
+    spark(f"ALTER TABLE delta.`{uri}` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+
+    def full(*_: object) -> None:
+        raise LakeUnavailableError("there is no space left for the facts")
+
+    with monkeypatch.context() as patch, pytest.raises(LakeUnavailableError):
+        patch.setattr(telling_module, "tell_wave", full)
+        backfill(sized.database(), TABLE)
+    assert backfill(sized.database(), TABLE).done
+    facts = sized.database().lake.facts.events(with_chunks=True)
+    told = [(r.payload["wave"], r.rows) for r in facts if r.event == Event.SNAPSHOT_CHUNK]
+    assert told == [(0, 1), (0, 1), (1, None)]
+    (done,) = (row for row in facts if row.event == Event.BOOTSTRAP)
+    assert done.rows is None
+    load(sized, TABLE)
+    assert_silver_is_the_source(sized)
 
 
 def again_by_a_snapshot(sized: Project) -> None:
