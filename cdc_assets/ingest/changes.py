@@ -22,7 +22,7 @@ from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.lake.bronze import change_commits, changes_end, commit_of_rows
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import table_id
-from cdc_assets.lake.told import check_told, told_snapshots
+from cdc_assets.lake.told import check_told
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress
 from cdc_assets.planning.offsets import Offset
@@ -164,7 +164,7 @@ def existing_bronze(database: Database, known: Known) -> DeltaTable:
     all rows of its snapshots that the facts tell of.
     """
     table = known.name
-    told = told_snapshots(database.lake.facts, {table: known.snapshots})[table]
+    told = known.told
     bronze = database.lake.bronze(table)
     wanted = known.control.table_id if known.control else None
     found = table_id(bronze) if bronze is not None else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from cdc_assets.errors import CdcError, TableReplacedError
 from cdc_assets.ingest.prepared import PreparedSnapshot
+from cdc_assets.lake.told import ToldSnapshot
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
 from cdc_assets.planning.generations import Writer
@@ -17,6 +18,8 @@ from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import anew, check_history, newest_lsn
 from cdc_assets.planning.records import ControlRow, Identity
 from cdc_assets.planning.snapshots import Snapshots
+
+ToldByTable = Mapping[TableName, tuple[ToldSnapshot, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,13 @@ class Known:
     """The stream that appends its changes, where no sync does."""
     error: CdcError | None = None
     prepared: PreparedSnapshot | None = None
+    all_told: Callable[[], ToldByTable] = field(default=dict, compare=False)
+    """Asks what the facts tell of the snapshots' rows of all tables; once for all of them."""
+
+    @property
+    def told(self) -> tuple[ToldSnapshot, ...]:
+        """What the facts tell of its snapshots' rows; to be asked before bronze is opened."""
+        return self.all_told().get(self.name, ())
 
     @property
     def observed(self) -> Offset | None:

@@ -25,6 +25,7 @@ from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.resets import clear, is_stale
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lake.tables import table_id
+from cdc_assets.lake.told import told_snapshots
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.instances import (
     recorded_by_target,
@@ -186,6 +187,10 @@ def known_tables(
     if stale:
         clear(database, stale)
         control = database.lake.control.read()
+    # Asked for by the first one that is not settled by the poll.
+    told = functools.cache(
+        lambda: told_snapshots(database.lake.facts, {n: snapshots[n.bronze] for n in names})
+    )
     known = []
     for key in tables:
         name = database.table(key)
@@ -202,6 +207,7 @@ def known_tables(
             switch=switches.get(name.bronze),
             source=sources.get(name.bronze),
             resnapshot=resnapshot,
+            all_told=told,
         )
         known.append(_placed(database, one, newest_rows))
     return known
