@@ -22,7 +22,7 @@ import yaml
 from cdc_assets.cli.wire import wire
 from cdc_assets.engines.database import Database
 from cdc_assets.lake.tables import query
-from cdc_assets.planning.merging import quoted
+from cdc_assets.planning.literals import quoted
 from cdc_assets.settings import load_settings
 from cdc_assets.sqlserver.connection_string import odbc_pairs
 

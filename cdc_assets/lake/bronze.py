@@ -14,7 +14,7 @@ from cdc_assets.contract import Operation
 from cdc_assets.lake.features import unreadable
 from cdc_assets.lake.tables import file_actions, file_statistics, query
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.merging import lsn_literal
+from cdc_assets.planning.literals import lsn_literal
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import ChangeCommit, ChangeCounts
 

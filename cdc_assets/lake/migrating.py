@@ -17,7 +17,7 @@ from cdc_assets.errors import TableNewerError, TableReplacedError, UnsupportedCo
 from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.migrations import MIGRATIONS, Migration
 from cdc_assets.lake.tables import StorageOptions, columns_of, delta_schema, retry_conflicts
-from cdc_assets.planning.merging import quoted
+from cdc_assets.planning.literals import quoted
 
 AlterBySpark = Callable[[str, str], None]
 """Runs `ALTER TABLE <the table at this location> <this>`, on a table that delta-rs cannot alter."""

@@ -19,6 +19,7 @@ from cdc_assets.lake.opening import ensure_table, open_table
 from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
+from cdc_assets.planning.absent import ChunkRanges
 from cdc_assets.planning.chunks import Chunk, ChunkPlan, Extent, Sizing
 from cdc_assets.planning.keysets import Key, KeyType
 
@@ -145,6 +146,31 @@ class Plans:
         keys, largest, types = _keys(rows[0])
         sizing = Sizing(**json.loads(rows[0].sizing)) if rows[0].sizing else None
         return ChunkPlan(found, snapshot, keys, chunks, largest, types, sizing)
+
+    def ranges(
+        self, table: TableName, snapshot: Lsn, plan_id: str, first: int, last: int
+    ) -> ChunkRanges | None:
+        """The ranges of some chunks of a plan, from `first` to `last`; None where it has none.
+
+        Asked after the facts have told of them, they are those that were read, as `plan` says. Of
+        a chunk that the plan lacks nothing is said.
+        """
+        quoted = plan_id.replace("'", "''")
+        where = f"plan_id = '{quoted}' AND (chunk BETWEEN {first:d} AND {last:d} OR chunk IS NULL)"
+        rows = self._rows(table, snapshot, f"{where} ORDER BY chunk")
+        chunks = {
+            row.chunk: Chunk(row.chunk, _bound(row.lower), _bound(row.upper), row.rows or 0)
+            for row in rows
+            if row.chunk is not None
+        }
+        if not chunks:
+            return None
+        newest = chunks[max(chunks)]
+        ends = [row for row in rows if row.chunk is None]
+        if newest.upper is None and ends:
+            chunks[newest.number] = replace(newest, upper=_bound(ends[0].upper))
+        keys, _, types = _keys(rows[0])
+        return ChunkRanges(keys, types, chunks)
 
     def _append(self, rows: Sequence[_Row], app_id: str) -> None:
         def attempt() -> None:

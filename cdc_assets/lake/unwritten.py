@@ -16,7 +16,7 @@ from cdc_assets.contract import CONTROL, FACTS, Event, TableContract
 from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lake.migrating import check_known
 from cdc_assets.lake.tables import StorageOptions, query
-from cdc_assets.planning.merging import quoted
+from cdc_assets.planning.literals import quoted
 from cdc_assets.planning.records import ControlRow, FactsRow
 
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from cdc_assets.lake.features import unreadable
 from cdc_assets.lake.tables import query
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.merging import lsn_literal
+from cdc_assets.planning.literals import lsn_literal
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.waves import WaveCommit
 

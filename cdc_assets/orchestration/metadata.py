@@ -51,6 +51,7 @@ def silver_metadata(outcome: ApplyOutcome) -> Metadata:
         "cdc/upserted": outcome.upserted,
         "cdc/deleted": outcome.deleted,
         "cdc/rebuilt": int(outcome.rebuilt),
+        "cdc/waves": outcome.waves,
         "cdc/lag_seconds": _seconds_since(outcome.finalized_until),
         "cdc/applied_lsn": str(outcome.applied_lsn or ""),
         "cdc/finalized_until": _text(outcome.finalized_until),

@@ -61,6 +61,9 @@ class CdcResource(dg.ConfigurableResource[None]):
         names = [database.table(table) for table in database.settings.tables]
         floor = lowest_applied(control, [name.silver for name in names])
         changes = database.lake.facts.newest_changes(floor)
+        opened = {name: snapshots[name.bronze].open_chunked for name in names}
+        told = {name: name.wave_app(one.at.lsn) for name, one in opened.items() if one}
+        waves = database.lake.facts.versions_of(told.values()) if told else {}
         found = (
             pending_work(
                 name.key,
@@ -68,6 +71,7 @@ class CdcResource(dg.ConfigurableResource[None]):
                 control.get(name.silver),
                 snapshots[name.bronze],
                 changes.get(name.bronze),
+                waves.get(told.get(name, "")),
             )
             for name in names
         )

@@ -69,7 +69,8 @@ def silver_sensor(translator: Translator) -> dg.SensorDefinition:
 def _wave(database: str, pending: Sequence[Pending]) -> str:
     """What this state of bronze is called; the same state has the same name at every tick."""
     newest = max(pending, key=lambda work: work.lsn)
-    return f"{database}-{newest.lsn}-{len(pending)}"
+    waves = [str(work.wave) for work in pending if work.wave is not None]
+    return "-".join([database, newest.lsn, str(len(pending)), *waves])
 
 
 def _request(

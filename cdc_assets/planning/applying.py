@@ -1,12 +1,17 @@
-"""What an apply does: which bronze rows, rebuild or not, and where silver stands after it. Pure."""
+"""What an apply does: which bronze rows, rebuild or not, and where silver stands after it. Pure.
+
+Silver follows the changes, and beside them an open chunked snapshot's waves, as far as the facts
+have told of them when they were read (seed 0019, Amendments 2 and 3).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from cdc_assets.contract import Event
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.records import ControlRow
+from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots
 
 
@@ -14,11 +19,14 @@ from cdc_assets.planning.snapshots import Snapshots
 class Position:
     """Where silver stands: the change it has applied up to, and the snapshot it was rebuilt from.
 
-    Both are None where there is no silver, or one that is not the recorded Delta table.
+    `wave` is the last one applied of the open chunked snapshot `opened`. All is None where there
+    is no silver, or one that is not the recorded Delta table.
     """
 
     applied: Lsn | None = None
     snapshot: Lsn | None = None
+    opened: Lsn | None = None
+    wave: int | None = None
 
     @classmethod
     def of(cls, row: ControlRow, silver_id: str | None) -> Position:
@@ -28,59 +36,154 @@ class Position:
         return cls(
             Lsn.parse_optional(row.applied_lsn),
             Lsn.parse_optional(row.snapshot_lsn),
+            Lsn.parse_optional(row.open_snapshot_lsn),
+            row.snapshot_wave,
         )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it says what silver was made of."""
+        return self.applied is not None and (self.snapshot or self.opened) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ToldWave:
+    """A wave that the facts tell of: the chunks that were read under one stamp, in order."""
+
+    wave: int
+    stamp: Lsn
+    chunks: tuple[int, ...]
+    plan_id: str | None = None
+
+
+def told_waves(rows: Iterable[FactsRow]) -> tuple[ToldWave, ...]:
+    """A snapshot's waves from its `snapshot_chunk` rows, in the order they were read."""
+    found: dict[int, ToldWave] = {}
+    done: set[int] = set()
+    for row in rows:
+        detail = row.payload
+        stamp = row.first_lsn
+        if row.event != Event.SNAPSHOT_CHUNK or stamp is None or detail["chunk"] in done:
+            continue
+        chunk, number = int(detail["chunk"]), int(detail["wave"])
+        done.add(chunk)
+        wave = found.get(number, ToldWave(number, stamp, (), detail.get("plan_id")))
+        found[number] = replace(wave, chunks=(*wave.chunks, chunk))
+    return tuple(replace(found[n], chunks=tuple(sorted(found[n].chunks))) for n in sorted(found))
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyWork:
     """The bronze rows of a call, and silver's position after it.
 
-    They are the changes above `above`, and at a rebuild the rows of the snapshot `rows_of`.
+    They are the changes above `since`, of which those above `above` are new; at a rebuild also
+    the rows of the snapshot `rows_of`; and those of `waves`, of the open snapshot
+    `position.opened`. Changes that silver has already are there only to outrank a wave's rows: a
+    chunk must not bring back a key that was deleted since it was read.
     """
 
     above: Lsn
+    since: Lsn
     position: Position
+    is_rebuild: bool = False
     rows_of: Lsn | None = None
+    waves: tuple[ToldWave, ...] = ()
     is_empty: bool = False
 
-    @property
-    def is_rebuild(self) -> bool:
-        """Whether silver is to be what these rows are, and nothing else."""
-        return self.rows_of is not None
+
+HeadAbove = Callable[[Lsn], Lsn | None]
+"""Bronze's newest change above an LSN."""
 
 
 def plan_apply(
     position: Position,
     snapshots: Snapshots,
     whole: Lsn | None,
-    head_above: Callable[[Lsn], Lsn | None],
+    waves: tuple[ToldWave, ...],
+    head_above: HeadAbove,
 ) -> ApplyWork | None:
-    """What a call does; None while no snapshot is complete.
+    """What a call does; None before the first snapshot.
 
-    `whole` is the newest whole snapshot whose rows are in bronze, and `head_above` gives bronze's
-    newest change above an LSN. A rebuild follows a snapshot newer than the one that silver was
-    last rebuilt from, never one newer than the changes applied: a quiet database stamps a new one
-    with just those (seed 0019).
+    `whole` is the newest whole snapshot whose rows are in bronze, and `waves` are those told of
+    the open chunked one. A rebuild follows a snapshot newer than the one that silver was last
+    rebuilt from, never one newer than the changes applied: a quiet database stamps a new one with
+    just those. Without any complete one silver is made of the open one's waves, and goes on with
+    them; a complete one's rebuild leaves the waves of an open one to a further MERGE.
     """
     complete = snapshots.complete
     candidates = (position.snapshot, whole, complete.at.lsn if complete else None)
     newest = max((lsn for lsn in candidates if lsn is not None), default=None)
-    if newest is None:
-        return None
-    known, applied = position.snapshot, position.applied
-    if known is None or applied is None or newest > known:
+    opened = snapshots.open_chunked.at.lsn if snapshots.open_chunked else None
+    if opened is not None and newest is not None and opened <= newest:
+        opened = None
+    if newest is not None and (
+        not position.is_known or position.snapshot is None or newest > position.snapshot
+    ):
         head = head_above(newest)
-        return ApplyWork(newest, Position(head or newest, newest), rows_of=newest)
+        after = Position(head or newest, newest)
+        return ApplyWork(newest, newest, after, is_rebuild=True, rows_of=newest)
+    if position.is_known and not _has_other_key(position, opened, snapshots):
+        return _further(position, opened, waves, head_above)
+    return None if opened is None else _from_waves(opened, waves, head_above)
+
+
+def _has_other_key(position: Position, opened: Lsn | None, snapshots: Snapshots) -> bool:
+    """Whether silver is of a bootstrap that was given up for one of another unique index."""
+    if position.snapshot is not None or position.opened is None or opened is None:
+        return False
+    return snapshots.keys.get(position.opened) != snapshots.keys.get(opened)
+
+
+def _from_waves(opened: Lsn, waves: tuple[ToldWave, ...], head_above: HeadAbove) -> ApplyWork:
+    """Silver made of an open bootstrap: what has been read of it, and the changes since."""
+    wave = waves[-1].wave if waves else None
+    after = Position(head_above(opened) or opened, None, opened, wave)
+    return ApplyWork(opened, opened, after, is_rebuild=True, waves=waves)
+
+
+def _further(
+    position: Position, opened: Lsn | None, waves: tuple[ToldWave, ...], head_above: HeadAbove
+) -> ApplyWork:
+    """The changes above the position, and the waves since it."""
+    applied = position.applied
+    assert applied is not None  # noqa: S101 - a position that is known
     head = head_above(applied)
-    return ApplyWork(applied, replace(position, applied=head or applied), is_empty=head is None)
+    after = replace(position, applied=head or applied)
+    before = position.wave if position.opened == opened and position.wave is not None else -1
+    new = tuple(w for w in waves if w.wave > before) if opened is not None else ()
+    if opened is None or not new:
+        return ApplyWork(applied, applied, after, is_empty=head is None)
+    # An older change ranks below every new chunk's row.
+    first = max(opened, min(wave.stamp for wave in new).previous())
+    after = replace(after, opened=opened, wave=new[-1].wave)
+    return ApplyWork(applied, min(applied, first), after, waves=new)
 
 
 def moved(row: ControlRow, silver_id: str, to: Position) -> ControlRow:
-    """Silver's control row once a call has applied its work: never back, but for a new silver."""
+    """Silver's control row once a call has applied its work: never back, but for a new silver.
+
+    The waves of a snapshot count until silver is rebuilt from it, or follows a further one.
+    """
     if row.table_id != silver_id:
         row = replace(row.without_position(), table_id=silver_id)
-    if (row.applied_lsn or "") <= str(to.applied):
-        row = replace(row, applied_lsn=str(to.applied))
-    if (row.snapshot_lsn or "") <= str(to.snapshot):
-        row = replace(row, snapshot_lsn=str(to.snapshot))
-    return row
+    snapshot = _later(row.snapshot_lsn, to.snapshot)
+    opened = _later(row.open_snapshot_lsn, to.opened)
+    if opened is not None and snapshot is not None and opened <= snapshot:
+        opened = None
+    pairs = ((row.open_snapshot_lsn, row.snapshot_wave), (_text(to.opened), to.wave))
+    waves = [wave for lsn, wave in pairs if lsn == opened and wave is not None]
+    return replace(
+        row,
+        applied_lsn=_later(row.applied_lsn, to.applied),
+        snapshot_lsn=snapshot,
+        open_snapshot_lsn=opened,
+        snapshot_wave=max(waves, default=None) if opened is not None else None,
+    )
+
+
+def _later(text: str | None, lsn: Lsn | None) -> str | None:
+    return max((t for t in (text, _text(lsn)) if t is not None), default=None)
+
+
+def _text(lsn: Lsn | None) -> str | None:
+    return None if lsn is None else str(lsn)

@@ -16,7 +16,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from cdc_assets.contract import Column
-from cdc_assets.planning.merging import quoted
+from cdc_assets.planning.literals import quoted
 
 KEY_RANGES_MAX = 1_000
 """Ranges that one apply is cut into at most; each is a MERGE of its own."""

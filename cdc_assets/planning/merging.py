@@ -8,25 +8,27 @@ before every change of its LSN.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
 from cdc_assets.contract import Column
 from cdc_assets.contract import Operation as Op
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import folded
+from cdc_assets.planning.absent import AbsentRange, KeyValue
+from cdc_assets.planning.applying import ApplyWork, ToldWave
+from cdc_assets.planning.bounds import Times
+from cdc_assets.planning.literals import lsn_literal, quoted
 from cdc_assets.planning.plans import MergeTexts
 
 _ORDER = ("_start_lsn", "_command_id", "_seqval", "_operation")
-_DELETES = f"{Op.DELETE:d}, {Op.BEFORE:d}"
+_ABSENT = -1
+"""Operation of a key that a chunk may not hold: deleted at its stamp, below the chunk's own row."""
+_DELETES = f"{_ABSENT:d}, {Op.DELETE:d}, {Op.BEFORE:d}"
 _UPSERTS = f"{Op.SNAPSHOT:d}, {Op.INSERT:d}, {Op.AFTER:d}"
-
-
-def quoted(name: str) -> str:
-    """An identifier for both engines; backticks, since Spark reads double quotes as text."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def lsn_literal(lsn: Lsn) -> str:
-    """An LSN as a text literal."""
-    return f"'{lsn}'"
+_OURS = ("`_command_id`", "`_seqval`", "`_operation`")
+"""What a ranking needs besides silver's columns."""
 
 
 def changes_above(applied: Lsn) -> str:
@@ -43,19 +45,78 @@ def rebuild_from(snapshot: Lsn) -> str:
     )
 
 
-def merge_texts(columns: tuple[Column, ...], keys: tuple[str, ...], rows: str) -> MergeTexts:
+def wave_rows(snapshot: Lsn, waves: Sequence[ToldWave]) -> str:
+    """Bronze rows of these waves of a chunked snapshot, and of no other.
+
+    Stamps come first: file statistics have `_start_lsn` of any table, and of a wide one neither
+    `_snapshot` nor `_chunk` (seed 0019, Amendment 3).
+    """
+    stamps = [wave.stamp for wave in waves]
+    chunks = " OR ".join(f"`_chunk` BETWEEN {first:d} AND {last:d}" for first, last in _runs(waves))
+    return (
+        f"`_operation` = {Op.SNAPSHOT:d} AND `_start_lsn` >= {lsn_literal(min(stamps))}"
+        f" AND `_start_lsn` <= {lsn_literal(max(stamps))}"
+        f" AND `_snapshot` = {lsn_literal(snapshot)} AND ({chunks})"
+    )
+
+
+def _runs(waves: Sequence[ToldWave]) -> Iterator[tuple[int, int]]:
+    """The chunks of waves as runs of neighbours."""
+    numbers = sorted(number for wave in waves for number in wave.chunks)
+    first = last = numbers[0]
+    for number in numbers[1:]:
+        if number > last + 1:
+            yield first, last
+            first = number
+        last = number
+    yield first, last
+
+
+def work_rows(work: ApplyWork) -> str:
+    """The bronze rows that an apply ranks."""
+    if work.rows_of is not None:
+        return rebuild_from(work.rows_of)
+    changes = changes_above(work.since)
+    if not work.waves or work.position.opened is None:
+        return changes
+    return f"({changes}) OR ({wave_rows(work.position.opened, work.waves)})"
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentKeys:
+    """Ranges of silver's key whose rows are gone, unless one of the ranking is newer."""
+
+    key: Column
+    ranges: tuple[AbsentRange, ...]
+
+
+def merge_texts(
+    columns: tuple[Column, ...],
+    keys: tuple[str, ...],
+    rows: str,
+    *,
+    above: Lsn | None = None,
+    absent: AbsentKeys | None = None,
+    times: Times = Times.SPARK,
+) -> MergeTexts:
     """The texts of one apply of the bronze rows that satisfy `rows`.
 
-    `columns` are silver's, `keys` among them.
+    `columns` are silver's, `keys` among them. With `above`, changes up to it are in silver already
+    and only outrank others. `absent` keys are deleted at their stamps; `times` is how the engine
+    that is to read the texts writes a time.
     """
-    names = [*(quoted(column.name) for column in columns), "`_operation`"]
+    names = [quoted(column.name) for column in columns]
     by = ", ".join(quoted(key) for key in keys)
     order = ", ".join(f"{quoted(name)} DESC NULLS LAST" for name in _ORDER)
     rank = quoted(_unused("__rank", columns))
+    is_new = "" if above is None else f" AND {_is_new(above)}"
+    read = f"SELECT {', '.join([*names, *_OURS])} FROM `bronze` WHERE {rows}"
+    gone = () if absent is None else _gone(columns, absent, times)
+    union = " UNION ALL ".join([read, *gone])
     ranking = (
-        f"SELECT {', '.join(names)} FROM (SELECT {', '.join(names)},"
-        f" row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS {rank}"
-        f" FROM `bronze` WHERE {rows}) AS `ranked` WHERE {rank} = 1"
+        f"SELECT {', '.join([*names, '`_operation`'])} FROM (SELECT {', '.join(names)},"
+        f" `_operation`, row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS {rank}"
+        f" FROM ({union}) AS `read`) AS `ranked` WHERE {rank} = 1{is_new}"
     )
     return MergeTexts(
         ranking=ranking,
@@ -63,7 +124,36 @@ def merge_texts(columns: tuple[Column, ...], keys: tuple[str, ...], rows: str) -
         newer="s.`_start_lsn` > t.`_start_lsn`",
         is_delete=f"s.`_operation` IN ({_DELETES})",
         is_upsert=f"s.`_operation` IN ({_UPSERTS})",
+        reads_silver=absent is not None,
     )
+
+
+def _is_new(above: Lsn) -> str:
+    """What silver has not applied: changes above its position, and rows of waves."""
+    return f"(`_operation` <= {Op.SNAPSHOT:d} OR `_start_lsn` > {lsn_literal(above)})"
+
+
+def _gone(columns: tuple[Column, ...], absent: AbsentKeys, times: Times) -> Iterator[str]:
+    """Silver's keys of each range as rows at its stamp, of which a chunk's own rank above."""
+    key = quoted(absent.key.name)
+    for one in absent.ranges:
+        stamp = lsn_literal(one.stamp)
+        values = {absent.key.name: key, "_start_lsn": stamp}
+        given = [f"{values.get(c.name, 'NULL')} AS {quoted(c.name)}" for c in columns]
+        given += [f"NULL AS {_OURS[0]}", f"NULL AS {_OURS[1]}", f"{_ABSENT:d} AS {_OURS[2]}"]
+        terms = [f"`_start_lsn` < {stamp}"]
+        if one.lower is not None:
+            terms.append(f"{key} >= {_bound(one.lower, times)}")
+        if one.upper is not None:
+            below = f"{key} < {_bound(one.upper, times)}"
+            terms.append(below if one.lower is not None else f"({below} OR {key} IS NULL)")
+        yield f"SELECT {', '.join(given)} FROM `silver` WHERE {' AND '.join(terms)}"
+
+
+def _bound(value: KeyValue, times: Times) -> str:
+    if isinstance(value, datetime):
+        return times.format(value.isoformat(timespec="microseconds"))
+    return f"CAST('{value.isoformat()}' AS DATE)" if isinstance(value, date) else str(value)
 
 
 def _unused(name: str, columns: tuple[Column, ...]) -> str:

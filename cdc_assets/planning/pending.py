@@ -17,16 +17,18 @@ class Due(StrEnum):
     NO_POSITION = "no_position"
     NEW_SNAPSHOT = "new_snapshot"
     NEW_CHANGES = "new_changes"
+    NEW_WAVES = "new_waves"
     NEW_VERDICT = "new_verdict"
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A silver table with work, and the bronze LSN that it would reach."""
+    """A silver table with work, the bronze LSN that it would reach, and the wave if one is due."""
 
     table: str
     due: Due
     lsn: str
+    wave: int | None = None
 
 
 def pending_work(
@@ -35,23 +37,33 @@ def pending_work(
     silver: ControlRow | None,
     snapshots: Snapshots,
     newest_change: str | None,
+    newest_wave: int | None = None,
 ) -> Pending | None:
     """Whether one silver table has work.
 
     `newest_change` is the facts' largest change LSN: they are written before control, so a sync
-    that died between the two is seen all the same.
+    that died between the two is seen all the same. `newest_wave` is the last one that they tell
+    of the open chunked snapshot.
     """
-    complete = snapshots.complete
-    if complete is None:
+    complete, opened = snapshots.complete, snapshots.open_chunked
+    first = complete or opened
+    if first is None:
         return None
-    s = str(complete.at.lsn)
+    s = str(first.at.lsn)
     changed = max(newest_change or s, (bronze.changed_lsn if bronze else None) or s, s)
-    if silver is None or silver.applied_lsn is None or silver.snapshot_lsn is None:
+    if silver is None or silver.applied_lsn is None:
         return Pending(table, Due.NO_POSITION, changed)
-    if silver.snapshot_lsn < s:
+    if silver.snapshot_lsn is None and silver.open_snapshot_lsn is None:
+        return Pending(table, Due.NO_POSITION, changed)
+    if complete is not None and (silver.snapshot_lsn or "") < str(complete.at.lsn):
         return Pending(table, Due.NEW_SNAPSHOT, changed)
     if silver.applied_lsn < changed:
         return Pending(table, Due.NEW_CHANGES, changed)
+    if opened is not None and newest_wave is not None:
+        is_followed = silver.open_snapshot_lsn == str(opened.at.lsn)
+        applied = silver.snapshot_wave if is_followed else None
+        if applied is None or applied < newest_wave:
+            return Pending(table, Due.NEW_WAVES, changed, newest_wave)
     if bronze is not None and _verdict_waits(bronze, silver, snapshots):
         return Pending(table, Due.NEW_VERDICT, bronze.end_lsn or changed)
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from cdc_assets.planning.merging import quoted
+from cdc_assets.planning.literals import quoted
 
 DECIMAL_DIGITS_MAX = 38
 """Digits of the widest decimal, in Delta as in SQL Server."""

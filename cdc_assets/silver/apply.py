@@ -24,9 +24,8 @@ from cdc_assets.lake.failures import lake_error
 from cdc_assets.lake.features import beyond_reading
 from cdc_assets.lake.lake import Lake
 from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, table_id
-from cdc_assets.lsn import Lsn
 from cdc_assets.planning.advancing import follow_bronze
-from cdc_assets.planning.applying import ApplyWork, moved, plan_apply
+from cdc_assets.planning.applying import ApplyWork, Position, moved, plan_apply
 from cdc_assets.planning.plans import ApplyResult, EngineChoice, RankLimit
 from cdc_assets.planning.records import ControlRow
 from cdc_assets.planning.schemas import check_silver
@@ -34,7 +33,7 @@ from cdc_assets.planning.verdict import Hold, silver_hold
 from cdc_assets.silver.keys import silver_keys
 from cdc_assets.silver.outcome import ApplyOutcome
 from cdc_assets.silver.places import SilverTable, table_of
-from cdc_assets.silver.plan import merge_plan
+from cdc_assets.silver.plan import Merging, merge_plan
 from cdc_assets.silver.reading import (
     Before,
     Read,
@@ -104,7 +103,26 @@ def _guarded(table: SilverTable, call: Callable[[], T]) -> T | ApplyOutcome:
 
 
 def _apply(before: Before, told: Told) -> ApplyOutcome:
-    """One table's call, once control and the facts are read."""
+    """One table's call, once control and the facts are read.
+
+    Beside an open snapshot a rebuild is only half of it: its waves follow at once, from a fresh
+    look.
+    """
+    outcome = _merge_once(before, told)
+    if not (outcome.rebuilt and told.waves and not outcome.waves):
+        return outcome
+    table = before.table
+    again = look(table)
+    further = _merge_once(again, read_told(table.lake, [table])[table])
+    return replace(
+        further,
+        rebuilt=True,
+        upserted=outcome.upserted + further.upserted,
+        deleted=outcome.deleted + further.deleted,
+    )
+
+
+def _merge_once(before: Before, told: Told) -> ApplyOutcome:
     key = before.table.name.key
     found = read(before, told)
     if found is None:
@@ -113,12 +131,13 @@ def _apply(before: Before, told: Told) -> ApplyOutcome:
         found.position,
         found.snapshots,
         whole_snapshot(found),
+        found.waves,
         lambda above: changes_head(found, above),
     )
     if work is None:
         return ApplyOutcome(key, bronze_found=True, hold=Hold.SNAPSHOT_OPEN)
     keys = silver_keys(
-        _named_keys(found, work.position.snapshot), found.captured, where=str(before.table.name)
+        _named_keys(found, work.position), found.captured, where=str(before.table.name)
     )
     target = _target(found)
     if target is None:
@@ -136,19 +155,20 @@ def _apply(before: Before, told: Told) -> ApplyOutcome:
         hold=silver_hold(found.verdict, row, found.snapshots),
         upserted=result.upserted,
         deleted=result.deleted,
+        waves=len(work.waves),
         engine=str(engine),
     )
 
 
-def _named_keys(found: Read, snapshot: Lsn | None) -> tuple[str, ...]:
+def _named_keys(found: Read, to: Position) -> tuple[str, ...]:
     """The key that was named, else the unique index as silver's own snapshot recorded it.
 
-    A further one may be open for another index, and silver is what it was until that is applied.
+    A further one may be open for another index, and silver is what it was until that is complete.
     """
-    complete = found.snapshots.complete
+    snapshots, own = found.snapshots, to.snapshot or to.opened
+    complete = snapshots.complete
     at_last = complete.keys if complete else ()
-    recorded = at_last if snapshot is None else found.snapshots.keys.get(snapshot, at_last)
-    return found.table.keys or recorded
+    return found.table.keys or (at_last if own is None else snapshots.keys.get(own, at_last))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +207,7 @@ def _merged(
     """The MERGE, where there is something to merge, and who did it."""
     table, silver = found.table, target.silver
     # A snapshot's own rows are at it.
-    above = work.above.previous() if work.is_rebuild else work.above
+    above = work.since.previous() if work.is_rebuild else work.since
     rows = 0 if work.is_empty else rows_above(found.bronze, above)
     beyond = beyond_arrow(silver, target.columns) or beyond_reading(found.bronze)
     choice = table.choose(beyond, rows)
@@ -195,7 +215,7 @@ def _merged(
         silver.update_incremental()
         same = (silver.transaction_version(table.name.apply_app) or 0) == target.version
         return ApplyResult(overtaken=not same, version=silver.version()), choice
-    plan = merge_plan(table.name, found.bronze, target.columns, keys, work, target.version + 1)
+    plan = merge_plan(found, work, Merging(target.columns, keys, target.version + 1, choice))
     if rows > table.rank_rows_max:
         plan = replace(plan, limit=RankLimit(table.rank_rows_max, above))
     result = table.engine(choice).apply(plan)

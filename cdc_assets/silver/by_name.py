@@ -234,7 +234,7 @@ def _applied(outcome: ApplyOutcome) -> Applied:
         "bronze_found": outcome.bronze_found,
         "rows_upserted": outcome.upserted,
         "rows_deleted": outcome.deleted,
-        "waves_applied": 0,
+        "waves_applied": outcome.waves,
         "overtaken": outcome.overtaken,
         "hold": None if outcome.hold is None else str(outcome.hold),
     }

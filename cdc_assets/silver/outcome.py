@@ -12,7 +12,7 @@ from cdc_assets.planning.verdict import Hold
 
 @dataclass(frozen=True, slots=True)
 class ApplyOutcome:
-    """What an apply found and did."""
+    """What an apply found and did; `waves` is how many it applied of an open chunked snapshot."""
 
     table: str
     bronze_found: bool
@@ -23,5 +23,6 @@ class ApplyOutcome:
     hold: Hold | None = None
     upserted: int = 0
     deleted: int = 0
+    waves: int = 0
     engine: str = ""
     error: CdcError | None = None

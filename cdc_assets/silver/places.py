@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from cdc_assets.engines.database import Database
 from cdc_assets.engines.door import Engine
@@ -22,7 +22,8 @@ class SilverTable:
 
     `name` says where bronze and silver are and what the facts and control call them, `lake` where
     those are. `keys` are those that were named, by their names in the lake; without any the
-    snapshot's count. `granularity` is the verdict's; None takes bronze's as it is. Without
+    snapshot's count. `renamed` gives the source's columns their names in the lake, where those
+    differ. `granularity` is the verdict's; None takes bronze's as it is. Without
     `has_facts` nothing is known of snapshots but their rows, and the verdict is never moved.
     `rank_rows_max` is how many rows the arrow engine ranks at once.
     """
@@ -32,6 +33,7 @@ class SilverTable:
     choose: Choose
     engine: Callable[[EngineChoice], Engine]
     keys: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict, hash=False)
     granularity: str | None = None
     has_facts: bool = True
     rank_rows_max: int = ARROW_RANK_ROWS_MAX
@@ -46,5 +48,6 @@ def table_of(database: Database, key: str) -> SilverTable:
         choose=lambda beyond, rows: database.choose(key, beyond, rows),
         engine=database.engine,
         keys=settings.tables[key].keys or (),
+        renamed=settings.tables[key].rename,
         rank_rows_max=settings.arrow_rank_rows_max,
     )

@@ -19,7 +19,7 @@ from cdc_assets.lake.lake import Lake
 from cdc_assets.lake.tables import columns_of, table_id
 from cdc_assets.lake.told import ToldSnapshot, check_told, told_snapshots
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.applying import Position
+from cdc_assets.planning.applying import Position, ToldWave, told_waves
 from cdc_assets.planning.records import ControlRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.silver.places import SilverTable
@@ -47,6 +47,7 @@ class Told:
     silver: ControlRow
     snapshots: Snapshots
     written: tuple[ToldSnapshot, ...]
+    waves: tuple[ToldWave, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Read:
     recorded: ControlRow
     position: Position
     snapshots: Snapshots
+    waves: tuple[ToldWave, ...]
     bronze: DeltaTable
     captured: tuple[Column, ...]
     given_up: bool
@@ -80,7 +82,11 @@ def look(table: SilverTable) -> Before:
 
 
 def read_told(lake: Lake, tables: Sequence[SilverTable]) -> Mapping[SilverTable, Told]:
-    """Control and facts for tables of one lake, each read once; before any bronze is opened."""
+    """Control and facts for tables of one lake, each read once; before any bronze is opened.
+
+    Of an open chunked snapshot also each wave told of: which of them silver has applied is known
+    only then.
+    """
     control = lake.control.read()
     has_facts = any(table.has_facts for table in tables)
     snapshots = snapshots_by_target(lake.facts.events() if has_facts else ())
@@ -92,9 +98,15 @@ def read_told(lake: Lake, tables: Sequence[SilverTable]) -> Mapping[SilverTable,
             silver=control.get(table.name.silver) or ControlRow(table.name.silver),
             snapshots=taken.get(table.name, Snapshots()),
             written=written.get(table.name, ()),
+            waves=_waves(lake, table, taken.get(table.name, Snapshots())),
         )
         for table in tables
     }
+
+
+def _waves(lake: Lake, table: SilverTable, snapshots: Snapshots) -> tuple[ToldWave, ...]:
+    opened = snapshots.open_chunked
+    return () if opened is None else told_waves(lake.facts.waves(table.name, opened.at.lsn))
 
 
 def read(before: Before, told: Told) -> Read | None:
@@ -118,6 +130,7 @@ def read(before: Before, told: Told) -> Read | None:
         recorded=told.silver,
         position=Position.of(told.silver, None if given_up else before.silver_id),
         snapshots=snapshots,
+        waves=told.waves,
         bronze=bronze,
         captured=captured_of_bronze(columns_of(bronze)),
         given_up=given_up,
@@ -125,9 +138,14 @@ def read(before: Before, told: Told) -> Read | None:
 
 
 def whole_snapshot(read: Read) -> Lsn | None:
-    """The newest whole snapshot above silver's whose rows are in bronze; its event may lack."""
+    """The newest whole snapshot above silver's whose rows are in bronze; its event may lack.
+
+    One below an open snapshot that silver follows was looked for when it began to: every later
+    one is above.
+    """
     if not unreadable(read.bronze):
-        return newest_whole_snapshot(read.bronze, read.position.snapshot)
+        known = read.position.snapshot or read.position.opened
+        return newest_whole_snapshot(read.bronze, known)
     opened = read.snapshots.open_whole
     if opened is None:
         return None

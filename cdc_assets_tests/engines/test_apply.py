@@ -18,7 +18,16 @@ from cdc_assets.engines.door import Engine
 from cdc_assets.lake.opening import ensure_table
 from cdc_assets.lake.tables import query
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.merging import changes_above, merge_texts, rebuild_from
+from cdc_assets.planning.absent import AbsentRange
+from cdc_assets.planning.applying import ApplyWork, Position, ToldWave
+from cdc_assets.planning.bounds import Times
+from cdc_assets.planning.merging import (
+    AbsentKeys,
+    changes_above,
+    merge_texts,
+    rebuild_from,
+    work_rows,
+)
 from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag, RankLimit
 from cdc_assets.sqlserver.read import arrow_schema
 
@@ -41,8 +50,11 @@ class Table:
     captured: tuple[Column, ...] = CAPTURED
     keys: tuple[str, ...] = KEYS
 
-    def append(self, *rows: tuple[Any, ...]) -> None:
-        """Rows (operation, lsn, command, seqval, *captured); operation 0 belongs to snapshot S."""
+    def append(self, *rows: tuple[Any, ...], chunk: int | None = None) -> None:
+        """Rows (operation, lsn, command, seqval, *captured).
+
+        Operation 0 is a whole snapshot's at that LSN, or with `chunk` the one's at S.
+        """
         columns = bronze_columns(self.captured)
         schema = arrow_schema(columns)
         values = []
@@ -56,7 +68,8 @@ class Table:
                 _commit_ts=NOON + timedelta(seconds=at),
                 _command_id=command,
                 _seqval=None if seqval is None else lsn(seqval),
-                _snapshot=lsn(at) if operation == 0 else None,
+                _snapshot=lsn(at if chunk is None else S) if operation == 0 else None,
+                _chunk=chunk if operation == 0 else None,
             )
             values.append(row)
         ensure_table(str(self.folder / "bronze"), BRONZE, {}, columns)
@@ -65,7 +78,13 @@ class Table:
         )
 
     def apply(
-        self, version: int, rows: str, *, rebuild: bool = False, rank_rows_max: int | None = None
+        self,
+        version: int,
+        rows: str,
+        *,
+        rebuild: bool = False,
+        rank_rows_max: int | None = None,
+        **more: Any,
     ) -> ApplyResult:
         columns = silver_columns(self.captured)
         ensure_table(str(self.folder / "silver"), SILVER, {}, columns)
@@ -77,7 +96,7 @@ class Table:
                 silver_uri=str(self.folder / "silver"),
                 columns=columns,
                 keys=self.keys,
-                texts=merge_texts(columns, self.keys, rows),
+                texts=merge_texts(columns, self.keys, rows, **more),
                 rebuild=rebuild,
                 tag=CommitTag("t#apply", version, "{}"),
                 limit=RankLimit(rank_rows_max, Lsn.of_int(0)) if rank_rows_max else None,
@@ -90,6 +109,22 @@ class Table:
 
     def follow(self, version: int, above: int = S) -> ApplyResult:
         return self.apply(version, changes_above(Lsn.of_int(above)))
+
+    def waves(
+        self, version: int, *waves: ToldWave, applied: int, ranges: tuple[AbsentRange, ...]
+    ) -> ApplyResult:
+        """The waves of the snapshot at S, whose ranges of the key are known."""
+        above, opened = Lsn.of_int(applied), Lsn.of_int(S)
+        since = min(above, waves[0].stamp.previous())
+        work = ApplyWork(above, since, Position(above, None, opened, 0), waves=waves)
+        key = next(c for c in self.captured if c.name == self.keys[0])
+        return self.apply(
+            version,
+            work_rows(work),
+            above=above,
+            absent=AbsentKeys(key, ranges),
+            times=Times.SPARK if self.engine.name == "spark" else Times.DATAFUSION,
+        )
 
     def silver(self) -> list[tuple[Any, ...]]:
         names = ", ".join(f"`{c.name}`" for c in self.captured)
@@ -215,3 +250,43 @@ def test_composite_and_text_keys_with_awkward_values(tmp_path: Path, engine: Eng
     assert result.upserted == len(words)
     assert {v for _, _, v in table.silver()} == {"y"}
     assert len(table.silver()) == len(words)
+
+
+def test_a_wave_takes_the_keys_that_it_does_not_hold(table: Table) -> None:
+    """B074, B078: older images of its range go; newer ones, other ranges and deletes stay.
+
+    Keys 1 and 2 are in the chunk, 2 was deleted since; 3 is gone, and so is the NULL key; 4 was
+    written since it was read; 20 is beyond, and of another, unannounced chunk is 21.
+    """
+    table.append(*((0, 5, None, None, k, f"old{k}", None) for k in (1, 2, 3, 4, 20, None)))
+    table.apply(1, rebuild_from(Lsn.of_int(5)), rebuild=True)
+    table.append((1, 32, 1, 1, 2, "old2", None), (4, 33, 1, 1, 4, "new4", None))
+    table.follow(2)
+    table.append((0, 30, None, None, 1, "one", None), (0, 30, None, None, 2, "two", None), chunk=0)
+    table.append((0, 30, None, None, 21, "unannounced", None), chunk=1)
+    table.append((4, 40, 1, 1, 20, "new20", None))
+    wave = ToldWave(0, Lsn.of_int(30), (0,))
+    ranges = (AbsentRange(None, 10, wave.stamp),)
+    result = table.waves(3, wave, applied=33, ranges=ranges)
+    assert (result.upserted, result.deleted) == (2, 2)
+    assert [row[:2] for row in table.silver()] == [(1, "one"), (20, "new20"), (4, "new4")]
+    again = table.waves(4, wave, applied=33, ranges=ranges)
+    assert (again.upserted, again.deleted) == (0, 0)
+
+
+def test_times_are_ranges_too(tmp_path: Path, engine: Engine) -> None:
+    """The first and the last year of SQL Server's, to the microsecond."""
+    table = Table(tmp_path, engine, (Column("at", "TIMESTAMP_NTZ"), Column("v", "STRING")), ("at",))
+    first, last = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)
+    inside = [NOON + timedelta(microseconds=n) for n in range(4)]
+    table.append(*((0, 5, None, None, at, "old") for at in (first, *inside, last)))
+    table.apply(1, rebuild_from(Lsn.of_int(5)), rebuild=True)
+    table.append((0, 30, None, None, inside[2], "held"), chunk=0)
+    waves = tuple(ToldWave(n, Lsn.of_int(30 + n), (n,)) for n in (0, 1))
+    ranges = (
+        AbsentRange(inside[1], inside[3], waves[0].stamp),
+        AbsentRange(last, None, waves[1].stamp),
+    )
+    assert table.waves(2, *waves, applied=S, ranges=ranges).deleted == 2
+    expected = [(first, "old"), (inside[0], "old"), (inside[2], "held"), (inside[3], "old")]
+    assert sorted(table.silver()) == expected

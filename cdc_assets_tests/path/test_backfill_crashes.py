@@ -50,7 +50,10 @@ def test_killed_between_any_two_writes(project: Project, tmp_path: Path) -> None
     for place, point in enumerate(POINTS):
         kill_at(project, point, tmp_path / point, TABLE, command="backfill")
         if point is not FaultPoint.BACKFILL_COMPLETED:
-            assert apply_changes(project.database(), TABLE).applied_lsn is None
+            applied = apply_changes(project.database(), TABLE)
+            # A wave that is not told of is none yet.
+            expected = (Hold.SNAPSHOT_OPEN, int(point is FaultPoint.WAVE_TOLD))
+            assert (applied.hold, applied.waves) == expected
         if place % 2:
             change_items(project.source, base=200 + 100 * place)
             run_sync(project)
@@ -69,14 +72,24 @@ def test_killed_between_any_two_writes(project: Project, tmp_path: Path) -> None
 
 @ARROW
 def test_killed_in_syncs_and_applies_in_between(project: Project, tmp_path: Path) -> None:
-    """History 4: what a sync or an apply leaves half done, no wave and no completion hides."""
+    """History 4: what a sync or an apply leaves half done, no wave and no completion hides.
+
+    Silver is killed with each wave, before and after its MERGE: it is then what the next call
+    would have made of it, and that call brings back nothing.
+    """
     chunked(project, rows=12)
     kill_at(project, FaultPoint.FACTS_WRITTEN, tmp_path / "opened")
+    kill_at(project, FaultPoint.SILVER_CREATED, tmp_path / "created")
     for wave, point in enumerate((FaultPoint.BRONZE_APPENDED, FaultPoint.FACTS_WRITTEN)):
         change_items(project.source, base=200 + 100 * wave)
         kill_at(project, point, tmp_path / point)
         run_backfill(project, max_waves=1)
-        assert apply_changes(project.database(), TABLE).hold is Hold.SNAPSHOT_OPEN
+        kill_at(project, FaultPoint.SILVER_MERGED, tmp_path / f"merged{wave}")
+        merged = project.silver(TABLE, COLUMNS)
+        again = apply_changes(project.database(), TABLE)
+        assert (again.hold, again.waves) == (Hold.SNAPSHOT_OPEN, 1)
+        assert (again.upserted, again.deleted) == (0, 0)
+        assert project.silver(TABLE, COLUMNS) == merged
     assert run_backfill(project).done
     for point in (FaultPoint.SILVER_CREATED, FaultPoint.SILVER_MERGED):
         kill_at(project, point, tmp_path / point)

@@ -19,7 +19,7 @@ from cdc_assets.lake.failures import is_conflict
 from cdc_assets.lake.tables import StorageOptions, commit_properties, query
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.bounds import Extent, KeyRange, Times, key_bounds
-from cdc_assets.planning.merging import quoted
+from cdc_assets.planning.literals import quoted
 from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.sqlserver.read import arrow_schema
 

@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 
 from cdc_assets.lake.tables import query_batches
 from cdc_assets.planning.bounds import KEY_SAMPLE_ROWS, KeyRange, cut, is_bounded
-from cdc_assets.planning.merging import lsn_literal, quoted
+from cdc_assets.planning.literals import lsn_literal, quoted
 from cdc_assets.planning.plans import ApplyPlan
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from cdc_assets.contract import Column
 from cdc_assets.planning.bounds import Extent
-from cdc_assets.planning.merging import quoted
+from cdc_assets.planning.literals import quoted
 from cdc_assets.planning.plans import ApplyPlan
 
 

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from cdc_assets.contract import Column
 from cdc_assets.engines.spark.failures import typed_in_text
-from cdc_assets.planning.merging import quoted
+from cdc_assets.planning.literals import quoted
 from cdc_assets.planning.plans import ReadRange
 from cdc_assets.sqlserver.connection import LARGE_VALUE_BYTES_START, SourceConnection
 from cdc_assets.sqlserver.read import read_range

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from cdc_assets.engines.spark.merging import delta_path
 from cdc_assets.engines.spark.storage import location
-from cdc_assets.planning.merging import quoted
+from cdc_assets.planning.literals import quoted
 from cdc_assets.planning.plans import MaintainPlan, MaintainResult
 
 _OPTIMIZE = "spark.databricks.delta.optimize"
