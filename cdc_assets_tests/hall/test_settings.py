@@ -72,6 +72,22 @@ def test_a_good_file(tmp_path: Path) -> None:
     assert sales.instance_of("dbo_orders") == "dbo_orders"
 
 
+def test_rows_of_a_chunk_or_the_time_of_a_wave(tmp_path: Path) -> None:
+    """Rows go before time, and what a table says before what the database does."""
+    text = """
+databases:
+  timed: {tables: {t: , own: {wave_seconds: 5}, sized: {wave_seconds: 5, chunk_rows: 7}}}
+  sized: {defaults: {chunk_rows: 9}, tables: {t: , own: {wave_seconds: 5}, both: {chunk_rows: 7}}}
+"""
+    found = load_settings(write(tmp_path, text)).databases
+    rows = {f"{d}.{t}": one.chunk_rows_of(t) for d, one in found.items() for t in one.tables}
+    assert rows == {
+        **{"timed.t": None, "timed.own": None, "timed.sized": 7},
+        **{"sized.t": 9, "sized.own": None, "sized.both": 7},
+    }
+    assert [found["timed"].wave_seconds_of(t) for t in ("t", "own")] == [60, 5]
+
+
 @pytest.mark.parametrize(("text", "words"), [b[1:] for b in BROKEN], ids=[b[0] for b in BROKEN])
 def test_a_broken_file_is_one_clear_sentence(tmp_path: Path, text: str, words: list[str]) -> None:
     with pytest.raises(SettingsError) as caught:
