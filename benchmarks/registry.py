@@ -13,6 +13,7 @@ from benchmarks import (
     small_batch,
     snapshot_arrow,
     snapshot_spark,
+    wave_apply,
 )
 from benchmarks.harness import Benchmark
 
@@ -26,5 +27,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     small_batch.BENCHMARK,
     cold_run.BENCHMARK,
     quiet_tables.BENCHMARK,
+    wave_apply.BENCHMARK,
     memory.BENCHMARK,
 )

@@ -2,8 +2,10 @@
 
 import shutil
 
+import pyarrow as pa
 import pytest
 
+from benchmarks.opened import opened_files
 from cdc_assets.contract import Event
 from cdc_assets.ingest.sync import sync
 from cdc_assets.planning.verdict import Hold
@@ -18,6 +20,15 @@ ARROW = pytest.mark.parametrize("engine_name", ["arrow"], indirect=True)
 
 def ids(project: Project) -> set[int]:
     return {row[0] for row in project.silver(TABLE, ["id"])}
+
+
+def files(project: Project) -> set[str]:
+    """The names of bronze's files that hold rows of a snapshot."""
+    database = project.database()
+    bronze = database.lake.bronze(database.table(TABLE))
+    assert bronze is not None
+    actions = pa.table(bronze.get_add_actions(flatten=True)).to_pylist()
+    return {row["path"] for row in actions if row["max._operation"] == 0}
 
 
 def wave(project: Project) -> int | None:
@@ -43,8 +54,12 @@ def test_waves_of_a_bootstrap_are_applied_as_they_arrive(project: Project) -> No
     assert (second.rebuilt, second.waves, wave(project)) == (False, 1, 0)
     assert ids(project) == {1, 3, 4, 7}
     assert apply_changes(project.database(), TABLE).waves == 0
+    earlier = files(project)
     run_backfill(project, max_waves=1)
-    third = apply_changes(project.database(), TABLE)
+    with opened_files(project.database().table(TABLE).bronze_uri) as opened:
+        third = apply_changes(project.database(), TABLE)
+    assert opened - earlier, "the wave's"
+    assert not opened & earlier, "and none of what was applied"
     assert (third.waves, third.finalized_until, wave(project)) == (1, None, 1)
     assert ids(project) == {1, *range(3, 9)}
     assert run_backfill(project).done
