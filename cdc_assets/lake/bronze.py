@@ -149,6 +149,23 @@ def newest_whole_snapshot(table: DeltaTable, above: Lsn | None) -> Lsn | None:
     return Lsn.parse_optional(row["lsn"])
 
 
+def has_chunk_rows(table: DeltaTable, above: Lsn | None) -> bool:
+    """Whether bronze has rows of a chunked snapshot, stamped above an LSN."""
+    floor = f" AND `_start_lsn` > {lsn_literal(above)}" if above else ""
+    found = query(
+        "SELECT 1 AS one FROM bronze"
+        f" WHERE `_operation` = 0 AND `_chunk` IS NOT NULL{floor} LIMIT 1",
+        bronze=table,
+    )
+    return bool(found.num_rows)
+
+
+def instances_of_rows(table: DeltaTable, rows: str) -> frozenset[str]:
+    """The capture instances of some rows."""
+    sql = f"SELECT DISTINCT `_capture_instance` AS name FROM bronze WHERE {rows}"
+    return frozenset(query(sql, bronze=table)["name"].drop_null().to_pylist())
+
+
 def snapshot_rows(table: DeltaTable, snapshot: Lsn) -> int | None:
     """How many rows of a whole snapshot bronze holds; None where nothing tells any more."""
     if unreadable(table):

@@ -117,6 +117,22 @@ def recorded_by_target(events: Iterable[FactsRow]) -> Mapping[str, tuple[Reader,
     return every
 
 
+def instance_names(events: Iterable[FactsRow]) -> Mapping[str, frozenset[str]]:
+    """The names of every table's instances, as its opens and what was seen of it tell."""
+    found: dict[str, set[str]] = defaultdict(set)
+    told = (Event.SNAPSHOT_OPEN, Event.CAPTURE_INSTANCE_SEEN, Event.CAPTURE_INSTANCE_SWITCHED)
+    for row in events:
+        if row.event not in told:
+            continue
+        for name in ("identity", "reader"):
+            identity = Identity.from_dict(row.payload.get(name))
+            if identity is not None:
+                found[row.target or ""].add(identity.instance_name)
+    every: dict[str, frozenset[str]] = defaultdict(frozenset)
+    every.update((target, frozenset(names)) for target, names in found.items())
+    return every
+
+
 def switches_by_target(events: Iterable[FactsRow]) -> Mapping[str, Switch]:
     """Every table's newest switch, of those that have had one."""
     columns: dict[tuple[str, Identity], tuple[str, ...]] = {}

@@ -57,7 +57,7 @@ class Snapshots:
     and `used` are their LSNs: transaction ids too, which a reset does not free. An LSN past which
     changes were skipped is among them, since no poll gave that either. `discarded` are the
     ids of the bronze and silver tables that resets have given up. `keys` are those of each
-    snapshot since the last reset, by its LSN.
+    snapshot since the last reset, by its LSN, and `has_chunked` says whether one was chunked.
     """
 
     complete: Snapshot | None = None
@@ -68,6 +68,7 @@ class Snapshots:
     used: frozenset[Lsn] = frozenset()
     discarded: frozenset[str] = frozenset()
     keys: Mapping[Lsn, tuple[str, ...]] = field(default_factory=dict)
+    has_chunked: bool = False
 
     @property
     def newest(self) -> Snapshot | None:
@@ -152,7 +153,10 @@ def snapshots_of(events: Sequence[FactsRow]) -> Snapshots:
         complete = replace(complete, identity=begun.identity, reader=begun.reader, mode=begun.mode)
     number = sum(row.event == Event.SNAPSHOT_OPEN for row in events)
     used, discarded = _used(events), _discarded(events)
-    return Snapshots(complete, opened, bootstrap, after_loss, number, used, discarded, keys)
+    has_chunked = any(one.is_chunked for one in opens.values())
+    return Snapshots(
+        complete, opened, bootstrap, after_loss, number, used, discarded, keys, has_chunked
+    )
 
 
 def this_life(events: Iterable[FactsRow]) -> list[FactsRow]:

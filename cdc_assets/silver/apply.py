@@ -30,6 +30,7 @@ from cdc_assets.planning.plans import ApplyResult, EngineChoice, RankLimit
 from cdc_assets.planning.records import ControlRow
 from cdc_assets.planning.schemas import check_silver
 from cdc_assets.planning.verdict import Hold, silver_hold
+from cdc_assets.silver.checks import check_chunks, check_instances
 from cdc_assets.silver.keys import silver_keys
 from cdc_assets.silver.outcome import ApplyOutcome
 from cdc_assets.silver.places import SilverTable, table_of
@@ -127,6 +128,7 @@ def _merge_once(before: Before, told: Told) -> ApplyOutcome:
     found = read(before, told)
     if found is None:
         return ApplyOutcome(key, bronze_found=False)
+    check_chunks(found)
     work = plan_apply(
         found.position,
         found.snapshots,
@@ -136,6 +138,7 @@ def _merge_once(before: Before, told: Told) -> ApplyOutcome:
     )
     if work is None:
         return ApplyOutcome(key, bronze_found=True, hold=Hold.SNAPSHOT_OPEN)
+    check_instances(found, work)
     keys = silver_keys(
         _named_keys(found, work.position), found.captured, where=str(before.table.name)
     )

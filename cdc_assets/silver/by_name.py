@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypedDict
 
@@ -94,7 +94,8 @@ def apply_changes(  # noqa: PLR0913 - seed 0019's signature
         outcome = ApplyOutcome(target, bronze_found=False)
     else:
         named = _keys(found, capture_instance, given) if keys is None else tuple(keys)
-        outcome = apply_one(_table(call, found, named, granularity, storage_options or {}))
+        table = _table(call, found, named, granularity, storage_options or {})
+        outcome = apply_one(replace(table, instance=capture_instance or _instance(given)))
         if spark is not None and outcome.bronze_found:
             _register(call, found)
     if not outcome.bronze_found:
@@ -108,6 +109,13 @@ def _options(given: Mapping[str, str], instance: str | None) -> Options:
     if instance is not None and not names & {"captureinstance", "table"}:
         given = {**given, "captureInstance": instance}
     return read_options(given)
+
+
+def _instance(given: Options | None) -> str | None:
+    if given is None:
+        return None
+    _, table, settings = settings_of(given)
+    return settings.instance_of(table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from cdc_assets.lake.tables import columns_of, table_id
 from cdc_assets.lake.told import ToldSnapshot, check_told, told_snapshots
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.applying import Position, ToldWave, told_waves
+from cdc_assets.planning.instances import instance_names
 from cdc_assets.planning.records import ControlRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.silver.places import SilverTable
@@ -48,6 +49,7 @@ class Told:
     snapshots: Snapshots
     written: tuple[ToldSnapshot, ...]
     waves: tuple[ToldWave, ...] = ()
+    instances: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ class Read:
     """What a call works on.
 
     `verdict` is bronze's control row and `recorded` silver's; `position` is the latter's, where it
-    speaks of this silver. `given_up` says that a reset has left this silver to be emptied.
+    speaks of this silver. `instances` are those that the facts know of the table. `given_up` says
+    that a reset has left this silver to be emptied.
     """
 
     before: Before
@@ -64,6 +67,7 @@ class Read:
     position: Position
     snapshots: Snapshots
     waves: tuple[ToldWave, ...]
+    instances: frozenset[str]
     bronze: DeltaTable
     captured: tuple[Column, ...]
     given_up: bool
@@ -89,7 +93,8 @@ def read_told(lake: Lake, tables: Sequence[SilverTable]) -> Mapping[SilverTable,
     """
     control = lake.control.read()
     has_facts = any(table.has_facts for table in tables)
-    snapshots = snapshots_by_target(lake.facts.events() if has_facts else ())
+    events = lake.facts.events() if has_facts else []
+    snapshots, instances = snapshots_by_target(events), instance_names(events)
     taken = {t.name: snapshots[t.name.bronze] for t in tables if t.has_facts}
     written = told_snapshots(lake.facts, taken) if taken else {}
     return {
@@ -99,6 +104,7 @@ def read_told(lake: Lake, tables: Sequence[SilverTable]) -> Mapping[SilverTable,
             snapshots=taken.get(table.name, Snapshots()),
             written=written.get(table.name, ()),
             waves=_waves(lake, table, taken.get(table.name, Snapshots())),
+            instances=instances[table.name.bronze] if table.has_facts else frozenset(),
         )
         for table in tables
     }
@@ -131,6 +137,7 @@ def read(before: Before, told: Told) -> Read | None:
         position=Position.of(told.silver, None if given_up else before.silver_id),
         snapshots=snapshots,
         waves=told.waves,
+        instances=told.instances,
         bronze=bronze,
         captured=captured_of_bronze(columns_of(bronze)),
         given_up=given_up,

@@ -1,0 +1,80 @@
+"""What keeps a call from being right, looked for before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cdc_assets.contract import Event, SnapshotMode
+from cdc_assets.errors import CaptureInstanceUnknownError, SettingsError
+from cdc_assets.lake.bronze import has_chunk_rows, instances_of_rows
+from cdc_assets.lake.features import unreadable
+from cdc_assets.names import folded
+from cdc_assets.planning.applying import ApplyWork
+from cdc_assets.planning.columns import listed
+from cdc_assets.planning.instances import instance_names
+from cdc_assets.planning.merging import work_rows
+from cdc_assets.silver.reading import Read
+
+
+def check_chunks(read: Read) -> None:
+    """Raise `SettingsError` for rows of a chunked snapshot that no facts tell of.
+
+    The facts alone say which of its waves count, and when it is complete.
+    """
+    if read.snapshots.has_chunked or unreadable(read.bronze):
+        return
+    if not has_chunk_rows(read.bronze, read.position.snapshot or read.position.opened):
+        return
+    table = read.table
+    if not table.has_facts:
+        raise SettingsError(
+            "bronze has rows of a chunked snapshot, and no facts are given, which say what of it"
+            " counts; nothing was applied",
+            where=str(table.name),
+            hint="Pass facts_table.",
+        )
+    chunked = sorted(
+        {
+            row.target or ""
+            for row in table.lake.facts.events()
+            if row.event == Event.SNAPSHOT_OPEN and row.payload.get("mode") == SnapshotMode.CHUNKED
+        }
+    )
+    there = f"They know those of: {listed(chunked)}." if chunked else "They know none."
+    raise SettingsError(
+        f"bronze has rows of a chunked snapshot, and the facts know none of {table.name.bronze};"
+        " nothing was applied",
+        where=str(table.name),
+        hint=f"Are they this table's, and is it called so there? {there}",
+    )
+
+
+def check_instances(read: Read, work: ApplyWork) -> None:
+    """Raise `CaptureInstanceUnknownError` for a row of another source table.
+
+    Bronze holds one: its instances are the first and those that the facts say were seen of it. The
+    facts were read before bronze, so they are read once more before a row is called strange.
+    """
+    table = read.table
+    if work.is_empty or table.instance is None or unreadable(read.bronze):
+        return
+    found = instances_of_rows(read.bronze, work_rows(work))
+    if not (strange := _strange(found, [table.instance, *read.instances])):
+        return
+    if table.has_facts:
+        again = instance_names(table.lake.facts.events())[table.name.bronze]
+        strange = _strange(strange, again)
+    if strange:
+        known = sorted({table.instance, *read.instances})
+        raise CaptureInstanceUnknownError(
+            f"bronze has rows of the capture instance {min(strange)}, which is not known to be its"
+            " table's; nothing was applied",
+            where=str(table.name),
+            hint=f"A bronze table holds one source table. Known are: {listed(known)}.",
+        )
+
+
+def _strange(found: Iterable[str], known: Iterable[str]) -> frozenset[str]:
+    """Those that are not known, in any case: SQL Server finds them so."""
+    names = {folded(name) for name in known}
+    return frozenset(name for name in found if folded(name) not in names)
