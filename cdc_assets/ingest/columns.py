@@ -6,10 +6,10 @@ from deltalake import DeltaTable
 
 from cdc_assets.engines.database import Database
 from cdc_assets.lake.tables import columns_of
-from cdc_assets.names import TableName
-from cdc_assets.planning.columns import ColumnWish, check_keys, listed
+from cdc_assets.names import TableName, folded
+from cdc_assets.planning.columns import ColumnWish, check_keys, check_unique, listed
 from cdc_assets.planning.polls import CaptureInstance
-from cdc_assets.sqlserver.catalog import Captured, captured_columns
+from cdc_assets.sqlserver.catalog import Captured, captured_columns, unique_indexes
 from cdc_assets.sqlserver.connection import Connection
 
 
@@ -24,7 +24,9 @@ def columns_to_load(
 ) -> Captured:
     """The captured columns as the table's settings want them; raises `UnsupportedColumnError`.
 
-    They are read from the source table, or with `of_changes` from the change table.
+    They are read from the source table, or with `of_changes` from the change table. Before the
+    former a key that the settings name is held against the table's unique indexes: raises
+    `SilverKeyError`.
     """
     settings = database.settings.tables[table.key]
     wish = ColumnWish(settings.columns, settings.rename)
@@ -32,6 +34,13 @@ def columns_to_load(
     found = captured_columns(connection, instance, wish, existing, of_changes=of_changes)
     keys = settings.keys or found.renamed(instance.index_columns)
     check_keys(keys, found.computed, where=instance.name)
+    of_instance = {folded(name) for name in found.renamed(instance.index_columns)}
+    wanted = {folded(key) for key in keys}
+    is_loaded = wanted <= {folded(name) for name in found.names}  # Else silver says what lacks.
+    if of_changes or settings.keys_unchecked or wanted == of_instance or not is_loaded:
+        return found
+    indexes = unique_indexes(connection, instance.identity.source_object_id)
+    check_unique(keys, [found.renamed(sorted(index)) for index in indexes], where=instance.name)
     return found
 
 

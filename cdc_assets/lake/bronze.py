@@ -166,6 +166,11 @@ def instances_of_rows(table: DeltaTable, rows: str) -> frozenset[str]:
     return frozenset(query(sql, bronze=table)["name"].drop_null().to_pylist())
 
 
+def first_row(table: DeltaTable, sql: str) -> dict[str, Any] | None:
+    """The first row of a SELECT over a table named `bronze`."""
+    return next(iter(query(f"{sql} LIMIT 1", bronze=table).to_pylist()), None)
+
+
 def snapshot_rows(table: DeltaTable, snapshot: Lsn) -> int | None:
     """How many rows of a whole snapshot bronze holds; None where nothing tells any more."""
     if unreadable(table):

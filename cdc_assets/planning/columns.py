@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cdc_assets.contract import our_column
-from cdc_assets.errors import UnsupportedColumnError
+from cdc_assets.errors import SilverKeyError, UnsupportedColumnError
 from cdc_assets.names import folded
 
 CANDIDATES_MAX = 40
@@ -99,6 +99,26 @@ def check_keys(keys: Sequence[str], computed: Collection[str], *, where: str) ->
                 hint="Name stored columns that identify a row under `keys`, by their names in the"
                 " lake.",
             )
+
+
+def check_unique(keys: Sequence[str], indexes: Iterable[Collection[str]], *, where: str) -> None:
+    """Raise `SilverKeyError` for a key that is no unique index's columns, by names in the lake.
+
+    Several rows of the source would be one row of silver. An index admits NULL once, which is a
+    key like any other.
+    """
+    wanted = {folded(key) for key in keys}
+    known = [sorted(index) for index in indexes]
+    if any(wanted == {folded(name) for name in index} for index in known):
+        return
+    there = " and ".join(f"({listed(index)})" for index in known)
+    raise SilverKeyError(
+        f"the key ({listed(keys)}) is not the columns of a unique index of its table, so that"
+        " several rows may have it; nothing was read",
+        where=where,
+        hint=f"Unique are: {there or 'none'}. If no two rows have the same key all the same, set"
+        " `keys_unchecked: true`.",
+    )
 
 
 def left_out(

@@ -156,6 +156,24 @@ def _bound(value: KeyValue, times: Times) -> str:
     return f"CAST('{value.isoformat()}' AS DATE)" if isinstance(value, date) else str(value)
 
 
+def passed_on_keys(keys: tuple[str, ...], rows: str) -> str:
+    """A SELECT of the commits, and its keys, in which a row's image leaves a key that it has got.
+
+    The last row of the key is then a 3 and one before it a 4: of one row that came and went, or of
+    two that passed it on, where no order says which. Only a key of a unique index is never that:
+    SQL Server records its update as 1 and 2.
+    """
+    by = ", ".join([*(quoted(key) for key in keys), "`_start_lsn`"])
+    order = ", ".join(f"{quoted(name)} DESC NULLS LAST" for name in _ORDER[1:])
+    return (
+        f"SELECT {by} FROM (SELECT {by}, `_operation`,"
+        f" row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS `__place`,"
+        f" max(CASE WHEN `_operation` = {Op.AFTER:d} THEN 1 ELSE 0 END)"
+        f" OVER (PARTITION BY {by}) AS `__after` FROM `bronze` WHERE {rows}) AS `r`"
+        f" WHERE `__place` = 1 AND `__after` = 1 AND `_operation` = {Op.BEFORE:d}"
+    )
+
+
 def _unused(name: str, columns: tuple[Column, ...]) -> str:
     """A name that no column has: this one, with underscores where one does."""
     taken = {folded(column.name) for column in columns}

@@ -70,7 +70,12 @@ class TableSettings(_Model):
     """Capture instance to read; the table's key when left out."""
 
     keys: tuple[str, ...] | None = None
-    """Key of silver, in the lake's names; the capture instance's unique index when left out."""
+    """Key of silver, in the lake's names: the columns of a unique index of the table; those of
+    the capture instance's when left out."""
+
+    keys_unchecked: bool = False
+    """Whether `keys` may be other columns. No two rows may have the same all the same; a commit
+    in which a row's key passes to another row then stops the table's silver."""
 
     columns: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Captured columns to load, by their names at the source; all of them when left out."""

@@ -30,7 +30,7 @@ from cdc_assets.planning.plans import ApplyResult, EngineChoice, RankLimit
 from cdc_assets.planning.records import ControlRow
 from cdc_assets.planning.schemas import check_silver
 from cdc_assets.planning.verdict import Hold, silver_hold
-from cdc_assets.silver.checks import check_chunks, check_instances
+from cdc_assets.silver.checks import check_chunks, check_instances, check_order
 from cdc_assets.silver.keys import silver_keys
 from cdc_assets.silver.outcome import ApplyOutcome
 from cdc_assets.silver.places import SilverTable, table_of
@@ -142,6 +142,7 @@ def _merge_once(before: Before, told: Told) -> ApplyOutcome:
     keys = silver_keys(
         _named_keys(found, work.position), found.captured, where=str(before.table.name)
     )
+    check_order(found, work, keys)
     target = _target(found)
     if target is None:
         return ApplyOutcome(key, bronze_found=True, overtaken=True)

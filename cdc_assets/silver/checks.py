@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cdc_assets.contract import Event, SnapshotMode
-from cdc_assets.errors import CaptureInstanceUnknownError, SettingsError
-from cdc_assets.lake.bronze import has_chunk_rows, instances_of_rows
+from cdc_assets.errors import CaptureInstanceUnknownError, SettingsError, SilverKeyError
+from cdc_assets.lake.bronze import first_row, has_chunk_rows, instances_of_rows
 from cdc_assets.lake.features import unreadable
 from cdc_assets.names import folded
 from cdc_assets.planning.applying import ApplyWork
 from cdc_assets.planning.columns import listed
 from cdc_assets.planning.instances import instance_names
-from cdc_assets.planning.merging import work_rows
+from cdc_assets.planning.merging import passed_on_keys, work_rows
 from cdc_assets.silver.reading import Read
 
 
@@ -71,6 +71,21 @@ def check_instances(read: Read, work: ApplyWork) -> None:
             " table's; nothing was applied",
             where=str(table.name),
             hint=f"A bronze table holds one source table. Known are: {listed(known)}.",
+        )
+
+
+def check_order(read: Read, work: ApplyWork, keys: tuple[str, ...]) -> None:
+    """Raise `SilverKeyError` for a commit in which an unchecked key's 4 comes before its 3."""
+    if work.is_empty or not read.table.keys_unchecked or unreadable(read.bronze):
+        return
+    found = first_row(read.bronze, passed_on_keys(keys, work_rows(work)))
+    if found is not None:
+        raise SilverKeyError(
+            f"in the commit {found['_start_lsn']} a row gets a key and a row leaves it, and nothing"
+            " says whether it is the same row; nothing was applied",
+            where=str(read.table.name),
+            hint="Its `keys` are no unique index's columns. Name those of one, and remove"
+            f" {read.table.name.silver_uri}: the next apply makes it anew.",
         )
 
 

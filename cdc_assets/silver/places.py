@@ -22,11 +22,12 @@ class SilverTable:
 
     `name` says where bronze and silver are and what the facts and control call them, `lake` where
     those are. `keys` are those that were named, by their names in the lake; without any the
-    snapshot's count. `instance` is the capture instance that bronze began with, where that is
-    known: rows of one that is not of its table end a call. `renamed` gives the source's columns
-    their names in the lake, where those differ. `granularity` is the verdict's; None takes bronze's
-    as it is. Without `has_facts` nothing is known of snapshots but their rows, and the verdict is
-    never moved. `rank_rows_max` is how many rows the arrow engine ranks at once.
+    snapshot's count; `keys_unchecked` says that no unique index has them. `instance` is the capture
+    instance that bronze began with, where that is known: rows of one that is not of its table end a
+    call. `renamed` gives the source's columns their names in the lake, where those differ.
+    `granularity` is the verdict's; None takes bronze's as it is. Without `has_facts` nothing is
+    known of snapshots but their rows, and the verdict is never moved. `rank_rows_max` is how many
+    rows the arrow engine ranks at once.
     """
 
     name: TableName
@@ -34,6 +35,7 @@ class SilverTable:
     choose: Choose
     engine: Callable[[EngineChoice], Engine]
     keys: tuple[str, ...] = ()
+    keys_unchecked: bool = False
     instance: str | None = None
     renamed: Mapping[str, str] = field(default_factory=dict, hash=False)
     granularity: str | None = None
@@ -50,6 +52,7 @@ def table_of(database: Database, key: str) -> SilverTable:
         choose=lambda beyond, rows: database.choose(key, beyond, rows),
         engine=database.engine,
         keys=settings.tables[key].keys or (),
+        keys_unchecked=settings.tables[key].keys_unchecked,
         instance=settings.instance_of(key),
         renamed=settings.tables[key].rename,
         rank_rows_max=settings.arrow_rank_rows_max,

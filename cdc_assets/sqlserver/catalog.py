@@ -101,6 +101,14 @@ class Captured:
         return tuple(known.get(name, name) for name in names)
 
 
+def unique_indexes(connection: Connection, object_id: int) -> list[frozenset[str]]:
+    """The columns of each unique index over all rows of a table, as far as the login sees them."""
+    found: dict[int, set[str]] = {}
+    for row in connection.rows(queries.UNIQUE_INDEXES, [str(object_id)]):
+        found.setdefault(row["index_id"], set()).add(row["name"])
+    return [frozenset(names) for names in found.values()]
+
+
 def capture_instances(connection: Connection) -> dict[str, CaptureInstance]:
     """Every capture instance that this login may see, by name."""
     found = {}

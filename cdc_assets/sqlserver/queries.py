@@ -44,6 +44,16 @@ TABLE_COLUMNS = (
     " WHERE c.object_id = CAST(? AS int)"
 )
 
+UNIQUE_INDEXES = (
+    "SELECT i.index_id, c.name"
+    " FROM sys.indexes AS i"
+    " JOIN sys.index_columns AS ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id"
+    " JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id"
+    # A filtered one leaves rows out: often those with NULL.
+    " WHERE i.object_id = CAST(? AS int) AND i.is_unique = 1 AND i.is_disabled = 0"
+    " AND i.has_filter = 0 AND ic.is_included_column = 0"
+)
+
 Names = Sequence[tuple[str, str]]
 """Columns by their name at the source and their name in the lake."""
 

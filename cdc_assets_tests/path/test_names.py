@@ -44,7 +44,7 @@ def fails(project: Project, *parts: str) -> None:
 def test_names_that_delta_refuses(project: Project, source: Source) -> None:
     """B123: such a table maps columns by name; appends and merges go on as in any other."""
     create(source, *REFUSED)
-    project.tables = {"dbo_t": {"keys": ["id", "Unit Price"]}}
+    project.tables = {"dbo_t": {"keys": ["id", "Unit Price"], "keys_unchecked": True}}
     load(project, "dbo_t")
     source.execute("UPDATE dbo.t SET [a=b] = N'new', [Unit Price] = N'x'")
     insert(source, 2, len(REFUSED))

@@ -11,13 +11,13 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_assets.clock import utc_now
 from cdc_assets.contract import Event
-from cdc_assets.errors import CaptureInstanceUnknownError, SettingsError
+from cdc_assets.errors import CaptureInstanceUnknownError, SettingsError, SilverKeyError
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.records import FactsRow, Identity
 from cdc_assets.silver import checks
 from cdc_assets.silver.apply import apply_changes
-from cdc_assets_tests.path.helpers import load, once
+from cdc_assets_tests.path.helpers import load, once, run_sync
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
@@ -85,3 +85,46 @@ def test_rows_of_a_chunked_snapshot_that_no_facts_tell_of(items: Project) -> Non
     with pytest.raises(SettingsError, match="the facts know none of bronze/dbo_items"):
         apply_changes(items.database(), TABLE)
     assert silver_version(items) == version
+
+
+def test_a_key_is_the_columns_of_a_unique_index(project: Project) -> None:
+    """B038: one of NULL-able columns admits one NULL, which is a key; any other is refused."""
+    source = project.source
+    source.execute(
+        "CREATE TABLE dbo.items (id int NOT NULL PRIMARY KEY, code int NULL, v int NULL)",
+        "INSERT INTO dbo.items VALUES (1, 1, 10), (2, NULL, 20)",
+    )
+    source.enable("items")
+    project.tables = {TABLE: {"keys": ["CODE"]}}
+    with pytest.raises(
+        SilverKeyError, match=r"\(CODE\) is not the columns of .* Unique are: \(id\)"
+    ):
+        run_sync(project)
+    assert not DeltaTable.is_deltatable(project.database().table(TABLE).silver_uri)
+    source.execute("CREATE UNIQUE INDEX ux ON dbo.items (code)")
+    load(project)
+    source.execute("UPDATE dbo.items SET v = 21 WHERE id = 2")
+    source.captured()
+    load(project)
+    project.assert_identical(TABLE, ("id", "code", "v"))
+
+
+def test_a_key_that_two_rows_pass_on_in_one_commit(project: Project) -> None:
+    """No order tells the row that got it from the one that left it, so that one would be lost."""
+    source = project.source
+    source.execute(
+        "CREATE TABLE dbo.items (id int NOT NULL PRIMARY KEY, code int NOT NULL)",
+        "INSERT INTO dbo.items VALUES (1, 1), (2, 2), (3, 3)",
+    )
+    source.enable("items")
+    project.tables = {TABLE: {"keys": ["code"], "keys_unchecked": True}}
+    load(project)
+    source.execute("UPDATE dbo.items SET code = 9 WHERE id = 3")
+    source.transaction(
+        "UPDATE dbo.items SET code = 4 WHERE id = 1", "UPDATE dbo.items SET code = 5 WHERE id = 1"
+    )
+    newest = source.captured()
+    run_sync(project)
+    with pytest.raises(SilverKeyError, match=f"in the commit {newest}"):
+        apply_changes(project.database(), TABLE)
+    assert project.silver(TABLE, ["id", "code"]) == [(1, 1), (2, 2), (3, 3)]
