@@ -25,6 +25,12 @@ _STATISTICS_STEP = timedelta(milliseconds=1)
 
 _CLOCK_STEP = timedelta(microseconds=1)
 
+_WAVE_FILES = 4
+"""Files whose rows of waves are read first, and how many times more where those are not enough."""
+
+_LAST = "\U0010ffff"
+"""After every event, where statistics say nothing."""
+
 _SINCE_RESET = (
     "facts LEFT JOIN (SELECT target AS reset_target, max(written_at) AS reset_at FROM facts"
     " WHERE event = 'reset' GROUP BY target) AS resets ON target = reset_target"
@@ -124,6 +130,37 @@ class Facts:
             f"target = {target}{floor} AND (event = '{Event.SNAPSHOT_CHUNK}' AND app_id = {app_id}"
             f" OR event = '{Event.SNAPSHOT_PLAN}' AND max_lsn = '{snapshot}')"
         )
+
+    def waves_after(self, table: TableName, snapshot: Lsn, wave: int) -> list[FactsRow]:
+        """The rows of a chunked snapshot's waves after one, oldest first, and perhaps of more.
+
+        Looked for from the newest file on: a wave's rows are written after those of the one before.
+        """
+        times = self._times_of_chunks()
+        count = _WAVE_FILES
+        while count < len(times) and (since := times[count]) is not None:
+            rows = self.waves(table, snapshot, since)
+            told = (r.payload["wave"] for r in rows if r.event == Event.SNAPSHOT_CHUNK)
+            if min(told, default=wave + 1) <= wave:
+                return rows
+            count *= _WAVE_FILES
+        return self.waves(table, snapshot)
+
+    def _times_of_chunks(self) -> list[datetime | None]:
+        """The first time of each file that may have rows of chunks, the newest first."""
+        table = open_table(self._uri, FACTS, self._options)
+        if table is None:
+            return []
+        names = [f"{end}.{name}" for end in ("min", "max") for name in ("event", "written_at")]
+        actions = pa.table(table.get_add_actions(flatten=True))
+        files = actions.select([n for n in names if n in actions.column_names]).to_pylist()
+        found = [
+            (file.get("max.written_at") or datetime.max, file.get("min.written_at"))
+            for file in files
+            if (file.get("min.event") or "") <= Event.SNAPSHOT_CHUNK
+            and (file.get("max.event") or _LAST) >= Event.SNAPSHOT_CHUNK
+        ]
+        return [first for _, first in sorted(found, key=lambda times: times[0], reverse=True)]
 
     def batches(self, target: str) -> list[FactsRow]:
         """Every batch row of one table, oldest first."""

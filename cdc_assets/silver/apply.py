@@ -81,7 +81,7 @@ def apply_all(
     """
     with ThreadPoolExecutor(parallel_max) as pool:
         before = list(pool.map(lambda t: _guarded(t, lambda: look(t)), tables))
-        told = read_told(lake, tables)
+        told = read_told(lake, [one for one in before if isinstance(one, Before)])
 
         def apply(found: Before | ApplyOutcome) -> ApplyOutcome:
             if isinstance(found, ApplyOutcome):
@@ -114,7 +114,7 @@ def _apply(before: Before, told: Told) -> ApplyOutcome:
         return outcome
     table = before.table
     again = look(table)
-    further = _merge_once(again, read_told(table.lake, [table])[table])
+    further = _merge_once(again, read_told(table.lake, [again])[table])
     return replace(
         further,
         rebuilt=True,

@@ -85,12 +85,12 @@ def look(table: SilverTable) -> Before:
     return Before(table, silver, version or 0)
 
 
-def read_told(lake: Lake, tables: Sequence[SilverTable]) -> Mapping[SilverTable, Told]:
+def read_told(lake: Lake, looked: Sequence[Before]) -> Mapping[SilverTable, Told]:
     """Control and facts for tables of one lake, each read once; before any bronze is opened.
 
-    Of an open chunked snapshot also each wave told of: which of them silver has applied is known
-    only then.
+    Of an open chunked snapshot also the waves told of that silver has not applied.
     """
+    tables = [before.table for before in looked]
     control = lake.control.read()
     has_facts = any(table.has_facts for table in tables)
     events = lake.facts.events() if has_facts else []
@@ -98,21 +98,34 @@ def read_told(lake: Lake, tables: Sequence[SilverTable]) -> Mapping[SilverTable,
     taken = {t.name: snapshots[t.name.bronze] for t in tables if t.has_facts}
     written = told_snapshots(lake.facts, taken) if taken else {}
     return {
-        table: Told(
+        (table := before.table): Told(
             bronze=control.get(table.name.bronze_row) or ControlRow(table.name.bronze_row),
             silver=control.get(table.name.silver) or ControlRow(table.name.silver),
             snapshots=taken.get(table.name, Snapshots()),
             written=written.get(table.name, ()),
-            waves=_waves(lake, table, taken.get(table.name, Snapshots())),
+            waves=_waves(before, control, taken.get(table.name, Snapshots())),
             instances=instances[table.name.bronze] if table.has_facts else frozenset(),
         )
-        for table in tables
+        for before in looked
     }
 
 
-def _waves(lake: Lake, table: SilverTable, snapshots: Snapshots) -> tuple[ToldWave, ...]:
-    opened = snapshots.open_chunked
-    return () if opened is None else told_waves(lake.facts.waves(table.name, opened.at.lsn))
+def _waves(
+    before: Before, control: Mapping[str, ControlRow], snapshots: Snapshots
+) -> tuple[ToldWave, ...]:
+    """The waves told of, but perhaps for those that silver has applied."""
+    opened, name, facts = snapshots.open_chunked, before.table.name, before.table.lake.facts
+    if opened is None:
+        return ()
+    position = _position(before, control.get(name.silver) or ControlRow(name.silver), snapshots)
+    if position.opened != opened.at.lsn or position.wave is None:
+        return told_waves(facts.waves(name, opened.at.lsn))
+    return told_waves(facts.waves_after(name, opened.at.lsn, position.wave))
+
+
+def _position(before: Before, row: ControlRow, snapshots: Snapshots) -> Position:
+    is_given_up = before.silver_id in snapshots.discarded
+    return Position.of(row, None if is_given_up else before.silver_id)
 
 
 def read(before: Before, told: Told) -> Read | None:
@@ -126,7 +139,6 @@ def read(before: Before, told: Told) -> Read | None:
     if bronze is None or table_id(bronze) in snapshots.discarded:
         return None
     check_told(bronze, table.name, told.written)
-    given_up = before.silver_id in snapshots.discarded
     verdict = told.bronze
     if verdict.table_id in snapshots.discarded:
         verdict = ControlRow(table.name.bronze)
@@ -134,13 +146,13 @@ def read(before: Before, told: Told) -> Read | None:
         before=before,
         verdict=verdict,
         recorded=told.silver,
-        position=Position.of(told.silver, None if given_up else before.silver_id),
+        position=_position(before, told.silver, snapshots),
         snapshots=snapshots,
         waves=told.waves,
         instances=told.instances,
         bronze=bronze,
         captured=captured_of_bronze(columns_of(bronze)),
-        given_up=given_up,
+        given_up=before.silver_id in snapshots.discarded,
     )
 
 

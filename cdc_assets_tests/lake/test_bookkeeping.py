@@ -1,5 +1,6 @@
 """Facts and control: each transaction once, never backwards, whoever writes at the same time."""
 
+import json
 import threading
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,12 +15,14 @@ from cdc_assets.contract import (
     FACTS,
     SCHEMA_VERSION_PROPERTY,
     Column,
+    Event,
     bronze_columns,
 )
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.lake import Lake
 from cdc_assets.lake.opening import ensure_table, open_table
 from cdc_assets.lake.tables import MAPPING_MODE, columns_of, delta_schema
+from cdc_assets.lsn import Lsn
 from cdc_assets.names import DatabaseName
 from cdc_assets.planning.records import ControlRow, FactsRow
 
@@ -188,3 +191,28 @@ def test_events_of_one_commit_keep_their_order(lake: Lake) -> None:
 
 def replace_rows(given: FactsEntry, **columns: object) -> FactsEntry:
     return replace(given, rows=tuple(replace(row, **columns) for row in given.rows))
+
+
+def test_waves_are_looked_for_from_the_newest_on(lake: Lake) -> None:
+    """What is asked for is there, whatever stands between, and most of the rest is not read."""
+    table, snapshot = DatabaseName(NAME, "").table("t"), Lsn.of_int(7)
+    for wave in range(20):
+        for name, lsn in (("t", snapshot), ("t", Lsn.of_int(5)), ("u", snapshot)):
+            of = DatabaseName(NAME, "").table(name)
+            rows = tuple(
+                FactsRow(
+                    app_id=of.snapshot_app(lsn),
+                    target=of.bronze,
+                    event=str(Event.SNAPSHOT_CHUNK),
+                    detail=json.dumps({"snapshot": str(lsn), "chunk": chunk, "wave": wave}),
+                    written_at=datetime(2026, 1, 1, 0, wave),
+                )
+                for chunk in (2 * wave, 2 * wave + 1)
+            )
+            lake.facts.append([FactsEntry(rows, of.wave_app(lsn), wave)])
+        lake.facts.append([entry(wave)])
+    for applied in (19, 18, 10, 0, -1):
+        found = [row.payload["chunk"] for row in lake.facts.waves_after(table, snapshot, applied)]
+        assert found[-1:] == [39]
+        assert {n for n in range(40) if n // 2 > applied} <= set(found)
+        assert len(found) < 40 or applied < 10
