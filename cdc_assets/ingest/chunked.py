@@ -8,9 +8,8 @@ from cdc_assets.clock import utc_now
 from cdc_assets.contract import SnapshotMode
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import SnapshotModeError
-from cdc_assets.ingest.columns import computed_left_out
 from cdc_assets.ingest.outcome import TableOutcome, Work
-from cdc_assets.ingest.prepared import PreparedSnapshot, changes_start
+from cdc_assets.ingest.prepared import PreparedSnapshot, changes_start, column_warnings
 from cdc_assets.names import TableName
 from cdc_assets.planning.snapshots import Snapshot
 
@@ -56,6 +55,6 @@ def start_changes(database: Database, opened: PreparedSnapshot) -> TableOutcome:
         end=snapshot.at,
         started_at=utc_now(),
         engine=str(opened.choice),
-        warnings=(*computed_left_out(opened.columns), told),
+        warnings=(*column_warnings(database, opened), told),
         progress=changes_start(database, opened),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from deltalake import DeltaTable
 
 from cdc_assets.engines.database import Database
@@ -51,4 +53,26 @@ def computed_left_out(columns: Captured) -> tuple[str, ...]:
     return (
         f"computed columns are captured as NULL and left out: {listed(columns.left_out)}."
         " To have them as NULL, or this warning gone, list the table's `columns`.",
+    )
+
+
+_FINE_SCALE = 7
+"""Digits of a second of which the lake keeps six."""
+
+
+def fine_keys(columns: Captured, keys: Collection[str]) -> tuple[str, ...]:
+    """A warning for key columns, by their names in the lake, that the lake keeps less exactly."""
+    wanted = {folded(key) for key in keys}
+    fine = [
+        f"{c.name} ({c.type.name}({_FINE_SCALE}))"
+        for c in columns.columns
+        if folded(c.name) in wanted
+        and c.type.name in ("datetime2", "datetimeoffset")
+        and c.type.time_scale == _FINE_SCALE
+    ]
+    if not fine:
+        return ()
+    return (
+        f"of the key column {listed(fine)} the lake keeps microseconds: two keys of one"
+        " microsecond become one row of silver.",
     )

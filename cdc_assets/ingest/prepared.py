@@ -12,6 +12,7 @@ from cdc_assets.contract import Column
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError, CommitConflictError, SeedOpenError, TableReplacedError
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.columns import computed_left_out, fine_keys
 from cdc_assets.ingest.snapshot_events import open_entry
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import table_id
@@ -44,6 +45,12 @@ class PreparedSnapshot:
     open_entry: FactsEntry | None = None
     extent: Extent | None = None
     """What a chunked one that is to be opened will be cut on, and how far."""
+
+
+def column_warnings(database: Database, prepared: PreparedSnapshot) -> tuple[str, ...]:
+    """What is to be known of its columns: those left out, and keys that the lake cuts."""
+    keys = database.settings.tables[prepared.table.key].keys or prepared.snapshot.keys
+    return (*computed_left_out(prepared.columns), *fine_keys(prepared.columns, keys))
 
 
 def changes_start(database: Database, prepared: PreparedSnapshot) -> BronzeProgress | None:

@@ -23,7 +23,7 @@ from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.chunked import check_mode, start_changes
 from cdc_assets.ingest.chunking import extent_of
 from cdc_assets.ingest.clock import commit_at_or_below, latest_commit_ts, read_clock
-from cdc_assets.ingest.columns import columns_to_load, computed_left_out
+from cdc_assets.ingest.columns import columns_to_load
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.ingest.prepared import (
@@ -31,6 +31,7 @@ from cdc_assets.ingest.prepared import (
     being_seeded,
     changes_start,
     check_changes_readable,
+    column_warnings,
     open_snapshots,
     to_open,
 )
@@ -246,7 +247,7 @@ def write_snapshot(
         started_at=started_at,
         duration_seconds=(utc_now() - started_at).total_seconds(),
         engine=str(choice),
-        warnings=computed_left_out(prepared.columns),
+        warnings=column_warnings(database, prepared),
         facts=(completion(table, replace(snapshot, high_mark=high_mark), rows, str(choice)),),
         progress=changes_start(database, prepared),
     )

@@ -253,7 +253,7 @@ def test_composite_and_text_keys_with_awkward_values(tmp_path: Path, engine: Eng
 
 
 def test_a_wave_takes_the_keys_that_it_does_not_hold(table: Table) -> None:
-    """B074: older images of its range go; newer ones, other ranges and deletes stay.
+    """B068, B075: older images of its range go; newer ones, other ranges and deletes stay.
 
     Keys 1 and 2 are in the chunk, 2 was deleted since; 3 is gone, and so is the NULL key; 4 was
     written since it was read; 20 is beyond, and of another, unannounced chunk is 21.

@@ -37,7 +37,7 @@ def wave(project: Project) -> int | None:
 
 
 def test_waves_of_a_bootstrap_are_applied_as_they_arrive(project: Project) -> None:
-    """B069: each call takes the waves told of since the last one, and brings back no key.
+    """B068: each call takes the waves told of since the last one, and brings back no key.
 
     A key of a wave that is read but not applied is deleted, and one of a later wave changed.
     """
@@ -69,7 +69,7 @@ def test_waves_of_a_bootstrap_are_applied_as_they_arrive(project: Project) -> No
 
 
 def test_keys_deleted_in_a_gap_go_wave_by_wave(project: Project) -> None:
-    """B074: by ranges of the key, long before the rebuild; what is newer stays."""
+    """B075: by ranges of the key, long before the rebuild; what is newer stays."""
     chunked(project, rows=12)
     project.tables = {TABLE: {"snapshot": "full"}}
     load(project)

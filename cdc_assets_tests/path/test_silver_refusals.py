@@ -128,3 +128,14 @@ def test_a_key_that_two_rows_pass_on_in_one_commit(project: Project) -> None:
     with pytest.raises(SilverKeyError, match=f"in the commit {newest}"):
         apply_changes(project.database(), TABLE)
     assert project.silver(TABLE, ["id", "code"]) == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_a_key_finer_than_the_lake_is_told(project: Project) -> None:
+    """Seven digits of a second come as six."""
+    source = project.source
+    source.execute("CREATE TABLE dbo.items (at datetime2(7) NOT NULL PRIMARY KEY, v int)")
+    source.enable("items")
+    project.tables = {TABLE: None}
+    (warning,) = run_sync(project).outcomes[TABLE].warnings
+    assert "two keys of one microsecond become one row" in warning
+    assert "at (datetime2(7))" in warning

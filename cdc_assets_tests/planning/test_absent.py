@@ -54,7 +54,7 @@ def test_the_largest_bigint_and_one_more_is_open() -> None:
 
 
 def test_digits_below_the_microsecond_leave_its_keys_to_the_rebuild() -> None:
-    """B077: the lower bound moves up past them, the upper one is cut."""
+    """The lower bound moves up past them, the upper one is cut."""
     plan = cut(
         "2026-11-30 12:00:00.0000010",
         "2026-11-30 12:00:00.0000021",

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc_assets.contract import SnapshotMode
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.advancing import BronzeProgress, advance_bronze, follow_bronze
 from cdc_assets.planning.offsets import Offset
@@ -122,3 +123,23 @@ def test_pending_is_a_level() -> None:
     assert due(final, newest=text(16)) is Due.NEW_CHANGES
     assert due(SILVER) is Due.NEW_VERDICT
     assert pending_work("t", BRONZE, None, Snapshots(), None) is None
+
+
+def test_waves_of_an_open_snapshot_are_pending() -> None:
+    """Beside a complete one, and before there is any; each until silver has applied it."""
+    opened = Snapshot(Offset(Lsn.of_int(12), NOON), (), mode=SnapshotMode.CHUNKED)
+    first = replace(SILVER, snapshot_lsn=None, open_snapshot_lsn=text(12), snapshot_wave=3)
+
+    def due(silver: ControlRow | None, snapshots: Snapshots, wave: int | None) -> Due | None:
+        work = pending_work("t", BRONZE, silver, snapshots, None, wave)
+        return None if work is None else work.due
+
+    assert due(None, Snapshots(open=opened), None) is Due.NO_POSITION
+    assert due(first, Snapshots(open=opened), 3) is None
+    assert due(first, Snapshots(open=opened), 4) is Due.NEW_WAVES
+    assert due(replace(first, snapshot_wave=None), Snapshots(open=opened), 0) is Due.NEW_WAVES
+    further = replace(DONE, open=replace(opened, at=Offset(Lsn.of_int(14), NOON)))
+    assert due(replace(SILVER, open_snapshot_lsn=text(12), snapshot_wave=9), further, 2) is (
+        Due.NEW_WAVES
+    ), "another one's waves count for nothing"
+    assert due(SILVER, further, None) is None
