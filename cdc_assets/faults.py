@@ -39,6 +39,7 @@ class FaultPoint(StrEnum):
     SILVER_CREATED = "silver.created"
     SILVER_RANGE_MERGED = "silver.range_merged"
     SILVER_MERGED = "silver.merged"
+    SILVER_RECORDED = "silver.recorded"
     FACTS_TRIMMED = "facts.trimmed"
     UPKEEP_REWRITTEN = "upkeep.rewritten"
     UPKEEP_RECORDED = "upkeep.recorded"

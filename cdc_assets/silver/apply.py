@@ -239,4 +239,7 @@ def _record(found: Read, silver_id: str, work: ApplyWork, result: ApplyResult) -
             )
         yield row
 
-    return found.table.lake.control.merge(update)[name]
+    row = found.table.lake.control.merge(update)[name]
+    # Beside an open snapshot its waves are merged next.
+    faults.reach(FaultPoint.SILVER_RECORDED)
+    return row
