@@ -31,11 +31,11 @@ class Peer:
         from cdc_assets.engines.spark.session import new_session  # noqa: PLC0415
         from cdc_assets.settings.model import SparkSettings  # noqa: PLC0415
 
-        self._session = new_session(SessionConfig.of(SparkSettings(**SPARK)))
-        self._session.conf.set("spark.sql.shuffle.partitions", "2")
+        self.session = new_session(SessionConfig.of(SparkSettings(**SPARK)))
+        self.session.conf.set("spark.sql.shuffle.partitions", "2")
         # Spark looks for a format of that name in the thread's active session, which may be another
         # test's with the format in it: this makes it ours.
-        self._session.createDataFrame([], "id INT")
+        self.session.createDataFrame([], "id INT")
         self.lake = folder / "lake"
         self._checkpoint = str(folder / "checkpoint")
         # Spark's workers were started before this server had a certificate to trust.
@@ -69,31 +69,36 @@ class Peer:
         if recorded:
             end = mssql_cdc.finalization.end_offset_from_progress(query.lastProgress)
             mssql_cdc.finalization.advance(
-                self._session,
+                self.session,
                 self.path("control"),
                 self.path("bronze"),
                 end,
                 granularity=GRANULARITY,
             )
-        mssql_cdc.apply_changes(
-            self._session,
-            self.path("bronze"),
-            self.path("silver"),
+        self.apply(self.path("bronze"), self.path("silver"), self.path("control"), facts)
+
+    def apply(self, bronze: str, silver: str, control: str, facts: str | None) -> dict[str, Any]:
+        """Apply anybody's bronze to a silver."""
+        done = mssql_cdc.apply_changes(
+            self.session,
+            bronze,
+            silver,
             capture_instance=FIRST,
             keys=["id"],
-            control_table=self.path("control"),
+            control_table=control,
             facts_table=facts,
             granularity=GRANULARITY,
         )
+        return dict(done)
 
     def is_final(self, control: str, table: str, end: datetime) -> bool:
         """What it says of a table's period that ends then, by anybody's control table."""
-        return bool(mssql_cdc.finalization.is_final(self._session, control, table, end))
+        return bool(mssql_cdc.finalization.is_final(self.session, control, table, end))
 
     def rows(self, table: str, columns: Sequence[str] = ("*",)) -> list[tuple[Any, ...]]:
         """The rows of one of its tables, sorted."""
-        found = self._session.read.format("delta").load(self.path(table)).select(*columns)
+        found = self.session.read.format("delta").load(self.path(table)).select(*columns)
         return sorted((tuple(row) for row in found.collect()), key=repr)
 
     def _stream(self) -> Any:
-        return mssql_cdc.stream(self._session, self._options)
+        return mssql_cdc.stream(self.session, self._options)

@@ -18,8 +18,10 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from cdc_assets import apply_changes as our_apply
 from cdc_assets.contract import COMPLETED_SNAPSHOT, Event
 from cdc_assets.errors import SilverKeyError
+from cdc_assets.finalization import is_final as our_is_final
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.lake.tables import query
 from cdc_assets.planning.losses import open_gaps
@@ -27,7 +29,7 @@ from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.clients.history import COLUMNS, FIRST, History
-from cdc_assets_tests.clients.peer_spark import GRANULARITY, Peer
+from cdc_assets_tests.clients.peer_spark import GRANULARITY, PLACES, Peer
 from cdc_assets_tests.path.helpers import load
 from cdc_assets_tests.source import Project, Server, Source
 
@@ -284,6 +286,49 @@ def rows_of(history: History) -> list[tuple[Any, ...]]:
     return sorted((tuple(row.values()) for row in history.rows.values()), key=repr)
 
 
+# --- by name, both ways --------------------------------------------------------------------------
+
+
+def moved(lake: Path, to: Path, old: str) -> dict[str, str]:
+    """A copy of a lake without its silver, its rows under the places of the copy; those places."""
+    shutil.copytree(lake, to, ignore=shutil.ignore_patterns("silver"))
+    places = {table: str(to / place) for table, place in PLACES.items()}
+    for table, column in (("facts", "target"), ("control", "table_name")):
+        rows = DeltaTable(places[table])
+        rows.update(updates={column: f"'{places['bronze']}'"}, predicate=f"{column} = '{old}'")
+        rows.delete(f"{column} <> '{places['bronze']}'")
+    return places
+
+
+def test_each_applies_the_others_tables(both: Both, tmp_path: Path) -> None:
+    """Tables by their paths, in place: what both make of them is the source."""
+    theirs = moved(both.theirs.lake, tmp_path / "theirs", both.peer.path("bronze"))
+    done = our_apply(
+        both.peer.session,
+        f"file://{theirs['bronze']}/",
+        theirs["silver"],
+        capture_instance=FIRST,
+        keys=["id"],
+        control_table=theirs["control"],
+        facts_table=theirs["facts"],
+        granularity=GRANULARITY,
+    )
+    ours = moved(both.ours.lake, tmp_path / "ours", BRONZE)
+    its = both.peer.apply(ours["bronze"], ours["silver"], ours["control"], ours["facts"])
+    for places in (theirs, ours):
+        found = query("SELECT * FROM t", t=DeltaTable(places["silver"])).select(list(COLUMNS))
+        assert sorted((tuple(r.values()) for r in found.to_pylist()), key=repr) == both.rows
+    assert done["applied_lsn"] == its["applied_lsn"]
+    assert (done["rebuilt"], its["rebuilt"]) == (True, True)
+    assert done["finalized_until"] == both.theirs.verdict(BRONZE)
+    # Ours has made the row of silver, so its own apply begins anew, and to the same end.
+    again = both.peer.apply(*(theirs[name] for name in ("bronze", "silver", "control", "facts")))
+    assert (again["rebuilt"], again["applied_lsn"]) == (True, done["applied_lsn"])
+    assert again["finalized_until"] == done["finalized_until"]
+    found = query("SELECT * FROM t", t=DeltaTable(theirs["silver"])).select(list(COLUMNS))
+    assert sorted((tuple(r.values()) for r in found.to_pylist()), key=repr) == both.rows
+
+
 # --- ours with its verdict -----------------------------------------------------------------------
 
 
@@ -299,3 +344,16 @@ def test_its_is_final_over_ours(both: Both) -> None:
     assert gap.start < lost <= gap.end
     assert both.peer.is_final(control, BRONZE, lost)
     assert both.peer.is_final(both.peer.path("control"), both.peer.path("bronze"), lost)
+
+
+def test_our_is_final_over_theirs(both: Both) -> None:
+    """As it says itself, but of what is lost, and of what was before the first snapshot."""
+    hours = [HOUR + timedelta(hours=hour) for hour in range(-1, 5)]
+    control, gap = both.peer.path("control"), open_gaps(both.theirs.facts)[both.peer.path("bronze")]
+    for table in ("bronze", "silver"):
+        name = both.peer.path(table)
+        its = {hour for hour in hours if both.peer.is_final(control, name, hour)}
+        ours = {hour for hour in hours if our_is_final(None, control, f"file:{name}/", hour)}
+        first = HOUR + timedelta(minutes=5)
+        is_told = {hour for hour in its if hour - timedelta(hours=1) <= first or gap.start < hour}
+        assert its - ours == (is_told if table == "bronze" else set())
