@@ -125,6 +125,21 @@ SILVER = TableContract(
     ),
 )
 
+HISTORY = TableContract(
+    "history",
+    1,
+    "Every state of each row of one SQL Server table: which commit it began with, and which one"
+    " ended it. A state that a transaction passed through and left again is none. A state of a"
+    " moment: _valid_from_lsn at or before it, _valid_to_lsn after it or NULL. Complete up to"
+    " finalized_until of its row in the control table, but for what the facts know to be lost.",
+    (
+        Column("_valid_from_lsn", "STRING", "Commit LSN that the state began with."),
+        Column("_valid_from_ts", "TIMESTAMP_NTZ", "Its commit time, in UTC."),
+        Column("_valid_to_lsn", "STRING", "Commit LSN that ended it; NULL on the current state."),
+        Column("_valid_to_ts", "TIMESTAMP_NTZ", "Its commit time, in UTC."),
+    ),
+)
+
 FACTS = TableContract(
     "facts",
     1,
@@ -253,12 +268,17 @@ def silver_columns(captured: tuple[Column, ...]) -> tuple[Column, ...]:
     return (*captured, *SILVER.columns)
 
 
+def history_columns(captured: tuple[Column, ...]) -> tuple[Column, ...]:
+    """All columns of a history table, in order: the captured ones, then ours."""
+    return (*captured, *HISTORY.columns)
+
+
 def captured_of_bronze(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """The captured columns among a bronze table's columns, in order."""
     return tuple(column for column in columns if column.name not in BRONZE.names)
 
 
-_OURS = {folded(name): name for name in (*BRONZE.names, *SILVER.names)}
+_OURS = {folded(name): name for name in (*BRONZE.names, *SILVER.names, *HISTORY.names)}
 
 
 def our_column(name: str) -> str | None:

@@ -26,8 +26,8 @@ def _folded(letter: str) -> str:
 
 
 def kind_of(uri: str) -> str:
-    """What a table is by its place: bronze, silver, facts, control, plans, or nothing of these."""
-    found = re.search(r"/(?:(bronze|silver)/[^/]+|_cdc/(facts|control|plans))/?$", uri)
+    """What a table is by its place: bronze, silver, history, facts, control, plans, or none."""
+    found = re.search(r"/(?:(bronze|silver|history)/[^/]+|_cdc/(facts|control|plans))/?$", uri)
     return (found.group(1) or found.group(2)) if found else ""
 
 
@@ -90,6 +90,11 @@ class TableName:
         return f"silver/{self.key}"
 
     @property
+    def history(self) -> str:
+        """Its history table in control (`table_name`)."""
+        return f"history/{self.key}"
+
+    @property
     def bronze_uri(self) -> str:
         """Where its bronze table is."""
         return f"{self.database.root}/{self.bronze}"
@@ -98,6 +103,11 @@ class TableName:
     def silver_uri(self) -> str:
         """Where its silver table is."""
         return f"{self.database.root}/{self.silver}"
+
+    @property
+    def history_uri(self) -> str:
+        """Where its history table is."""
+        return f"{self.database.root}/{self.history}"
 
     @property
     def changes_app(self) -> str:
@@ -118,6 +128,11 @@ class TableName:
     def apply_app(self) -> str:
         """Transaction id of silver's MERGEs."""
         return f"{self.key}#apply"
+
+    @property
+    def history_app(self) -> str:
+        """Transaction id of history's MERGEs."""
+        return f"{self.key}#history"
 
     @property
     def reset_app(self) -> str:

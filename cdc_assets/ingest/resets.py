@@ -21,7 +21,7 @@ from cdc_assets.planning.snapshots import Snapshots
 
 
 def reset(database: Database, key: str) -> FactsRow:
-    """Give up a table's bronze and silver, its positions and gaps; a first snapshot comes next.
+    """Give up a table's bronze, silver and history, positions and gaps: a first snapshot follows.
 
     Batch ids go on. Gives the event; raises `CommitConflictError` where another reset came first.
     """
@@ -30,6 +30,7 @@ def reset(database: Database, key: str) -> FactsRow:
     discarded = {
         "bronze": _id(database.lake.bronze(table), control.get(table.bronze)),
         "silver": _id(database.lake.silver(table), control.get(table.silver)),
+        "history": _id(database.lake.history(table), control.get(table.history)),
     }
     row = FactsRow(
         target=table.bronze,
@@ -51,7 +52,7 @@ def clear(database: Database, tables: Sequence[TableName]) -> None:
     """Take positions and verdicts from the control rows of tables that were reset."""
 
     def cleared(rows: Mapping[str, ControlRow]) -> list[ControlRow]:
-        names = [name for table in tables for name in (table.bronze, table.silver)]
+        names = [name for table in tables for name in (table.bronze, table.silver, table.history)]
         return [rows[name].without_position() for name in names if name in rows]
 
     database.lake.control.merge(cleared)

@@ -50,6 +50,7 @@ _CHAIN = "↳"
 _WAY_OUT = {
     "control": "Restore it from a copy, or remove its folder: the next sync writes it anew.",
     "silver": "Remove its folder: the next sync builds it anew from bronze.",
+    "history": "Remove its folder: the next apply builds it anew from bronze.",
     "bronze": "Restore it from a copy; or remove its folder and run `cdc-assets reset`.",
     "facts": "Restore it from a copy: nothing else knows its events.",
     "plans": "Restore it from a copy; or run `cdc-assets reset` for the tables that a chunked"

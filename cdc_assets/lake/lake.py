@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 from deltalake import DeltaTable, Transaction
 
-from cdc_assets.contract import BRONZE, SILVER, Column
+from cdc_assets.contract import BRONZE, HISTORY, SILVER, Column
 from cdc_assets.errors import CommitConflictError, TableFeatureError
 from cdc_assets.lake.control import Control
 from cdc_assets.lake.facts import Facts
 from cdc_assets.lake.features import beyond_writing
-from cdc_assets.lake.migrating import AlterBySpark
+from cdc_assets.lake.migrating import AlterBySpark, with_columns
 from cdc_assets.lake.opening import create_table, ensure_table, open_table
 from cdc_assets.lake.plans import Plans
 from cdc_assets.lake.tables import StorageOptions, table_id
@@ -94,6 +94,32 @@ class Lake:
             columns,
             mode="overwrite",
             transaction=Transaction(table.apply_app, version),
+        )
+
+    def history(self, table: TableName) -> DeltaTable | None:
+        """A table's history, or None."""
+        return open_table(table.history_uri, HISTORY, self.options, self._by_spark)
+
+    def ensure_history(self, table: TableName, columns: tuple[Column, ...]) -> DeltaTable:
+        """A table's history with these columns, created or given those it lacks."""
+        uri = table.history_uri
+        history = ensure_table(uri, HISTORY, self.options, columns, self._by_spark)
+        return with_columns(history, uri, columns, self._by_spark)
+
+    def renew_history(
+        self, table: TableName, columns: tuple[Column, ...], version: int
+    ) -> DeltaTable:
+        """A table's history, empty under another id; see `renew_silver`."""
+        history = self.history(table)
+        if history is not None:
+            _check_emptied(history, table)
+        return create_table(
+            table.history_uri,
+            HISTORY,
+            self.options,
+            columns,
+            mode="overwrite",
+            transaction=Transaction(table.history_app, version),
         )
 
 

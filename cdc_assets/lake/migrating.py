@@ -82,6 +82,25 @@ def migrated(
     return retry_conflicts(attempt, where=uri)
 
 
+def with_columns(
+    table: DeltaTable, uri: str, columns: tuple[Column, ...], by_spark: AlterBySpark | None
+) -> DeltaTable:
+    """The table with all of these columns; those that it lacks are NULL in what is there.
+
+    Raises as `migrated` does.
+    """
+
+    def attempt() -> DeltaTable:
+        table.update_incremental()
+        _take(table, uri, Migration("columns that the source has gained", columns), by_spark)
+        return table
+
+    names = {column.name for column in columns_of(table)}
+    if all(column.name in names for column in columns):
+        return table
+    return retry_conflicts(attempt, where=uri)
+
+
 def _take(table: DeltaTable, uri: str, step: Migration, by_spark: AlterBySpark | None) -> None:
     there = {column.name for column in columns_of(table)}
     missing = tuple(column for column in step.added if column.name not in there)

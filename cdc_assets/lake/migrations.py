@@ -68,6 +68,16 @@ _SILVER = (
     ),
 )
 
+_HISTORY = (
+    Migration(
+        "nothing but the version",
+        required=(
+            *_columns("STRING", "_valid_from_lsn", "_valid_to_lsn"),
+            *_columns("TIMESTAMP_NTZ", "_valid_from_ts", "_valid_to_ts"),
+        ),
+    ),
+)
+
 _FACTS = (
     Migration(
         "measurements, events, the end offset and the engine",
@@ -161,6 +171,7 @@ _PLANS = (
 MIGRATIONS: Mapping[str, tuple[Migration, ...]] = {
     "bronze": _BRONZE,
     "silver": _SILVER,
+    "history": _HISTORY,
     "facts": _FACTS,
     "control": _CONTROL,
     "plans": _PLANS,

@@ -215,7 +215,7 @@ def _used(events: Iterable[FactsRow]) -> frozenset[Lsn]:
 def _discarded(events: Iterable[FactsRow]) -> frozenset[str]:
     """The ids of the tables that resets have given up."""
     resets = [row.payload for row in events if row.event == Event.RESET]
-    ids = (reset.get(kind) for reset in resets for kind in ("bronze", "silver"))
+    ids = (reset.get(kind) for reset in resets for kind in ("bronze", "silver", "history"))
     return frozenset(filter(None, ids))
 
 

@@ -83,6 +83,9 @@ class TableSettings(_Model):
     rename: Rename = Field(default_factory=dict)
     """Columns that have another name in the lake than at the source: `source: name`."""
 
+    scd: Literal[1, 2] | None = None
+    """2 keeps a history beside silver, with every state of each row; 1 keeps silver alone."""
+
     owner: Owner | None = None
     """Owner in Dagster: an e-mail address or team:name."""
 
@@ -178,6 +181,9 @@ class TableDefaults(_Model):
 
     resnapshot_interval_days: int = Field(default=7, ge=0, le=3650)
     """Days between two automatic re-snapshots of a table; a loss before that needs a person."""
+
+    scd: Literal[1, 2] = 1
+    """2 keeps histories beside silver, with every state of each row; 1 keeps silver alone."""
 
     finality: FinalitySettings = FinalitySettings()
     """When a period counts as complete."""
@@ -346,6 +352,10 @@ class DatabaseSettings(_Model):
         """Hours of retention headroom that the table's backfill wants, or the database's."""
         own = self.tables[table].min_headroom_hours
         return self.defaults.min_headroom_hours if own is None else own
+
+    def scd_of(self, table: str) -> int:
+        """2 where the table has a history, or the database's tables do."""
+        return self.tables[table].scd or self.defaults.scd
 
     def instance_of(self, table: str) -> str:
         """The capture instance the table is read from."""

@@ -31,6 +31,7 @@ from cdc_assets.planning.records import ControlRow
 from cdc_assets.planning.schemas import check_silver
 from cdc_assets.planning.verdict import Hold, silver_hold
 from cdc_assets.silver.checks import check_chunks, check_instances, check_order
+from cdc_assets.silver.history import apply_history
 from cdc_assets.silver.keys import silver_keys
 from cdc_assets.silver.outcome import ApplyOutcome
 from cdc_assets.silver.places import SilverTable, table_of
@@ -52,19 +53,37 @@ T = TypeVar("T")
 
 
 def apply_tables(database: Database, tables: Sequence[str]) -> dict[str, ApplyOutcome]:
-    """Bring these silver tables of the settings up to bronze's head; see `apply_all`."""
+    """Bring these silver tables of the settings up to bronze's head; see `apply_all`.
+
+    And after it the histories of those that have one: each fails its table alone, too.
+    """
     of = [table_of(database, key) for key in tables]
-    return apply_all(database.lake, of, database.settings.max_parallel_tables)
+    outcomes = apply_all(database.lake, of, database.settings.max_parallel_tables)
+    kept = [t for t in of if database.settings.scd_of(t.name.key) == 2]
+    with ThreadPoolExecutor(database.settings.max_parallel_tables) as pool:
+        return outcomes | dict(pool.map(lambda t: _with_history(t, outcomes[t.name.key]), kept))
+
+
+def _with_history(table: SilverTable, outcome: ApplyOutcome) -> tuple[str, ApplyOutcome]:
+    def apply() -> ApplyOutcome:
+        return replace(outcome, versions=apply_history(table).written)
+
+    if outcome.error is not None or not outcome.bronze_found:
+        return outcome.table, outcome
+    return outcome.table, _guarded(table, apply)
 
 
 def apply_changes(database: Database, key: str) -> ApplyOutcome:
     """Apply one table of the settings; raises its error."""
-    return apply_one(table_of(database, key))
+    return _raised(apply_tables(database, [key])[key])
 
 
 def apply_one(table: SilverTable) -> ApplyOutcome:
     """Apply one table; raises its error."""
-    outcome = apply_all(table.lake, [table], 1)[table.name.key]
+    return _raised(apply_all(table.lake, [table], 1)[table.name.key])
+
+
+def _raised(outcome: ApplyOutcome) -> ApplyOutcome:
     if outcome.error is not None:
         raise outcome.error
     return outcome

@@ -12,7 +12,10 @@ from cdc_assets.planning.verdict import Hold
 
 @dataclass(frozen=True, slots=True)
 class ApplyOutcome:
-    """What an apply found and did; `waves` is how many it applied of an open chunked snapshot."""
+    """What an apply found and did; `waves` is how many it applied of an open chunked snapshot.
+
+    `versions` are the rows that it has written into the table's history, if it has one.
+    """
 
     table: str
     bronze_found: bool
@@ -24,5 +27,6 @@ class ApplyOutcome:
     upserted: int = 0
     deleted: int = 0
     waves: int = 0
+    versions: int = 0
     engine: str = ""
     error: CdcError | None = None

@@ -33,6 +33,7 @@ KINDS = pytest.mark.parametrize("contract", CONTRACTS, ids=[c.kind for c in CONT
 SHIPPED = {
     "bronze": ["f881099a3d759e78"],
     "silver": ["32c89479f5ffbd59"],
+    "history": ["27b9e0b0a0307889"],
     "facts": ["548b9f227bed75f5"],
     "control": ["5ec78c122cdf52ef"],
     "plans": ["5fedb68a49e389c9", "d51d51783360678c"],

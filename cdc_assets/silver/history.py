@@ -1,0 +1,213 @@
+"""A table's history, brought up to bronze after silver: see `planning.history`, decision 0026.
+
+The order of reading is silver's: history's transaction version, then control and the facts, then
+bronze at one version. Position and verdict come after the MERGE, which finds what it has written
+if it is made again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from deltalake import DeltaTable
+
+from cdc_assets.contract import Column, captured_of_bronze, history_columns
+from cdc_assets.lake.bronze import rows_above
+from cdc_assets.lake.features import beyond_reading
+from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, query, table_id
+from cdc_assets.lsn import Lsn
+from cdc_assets.planning.advancing import follow_bronze
+from cdc_assets.planning.bounds import Times
+from cdc_assets.planning.history import (
+    HistoryPosition,
+    HistoryWork,
+    TakenSnapshot,
+    history_texts,
+    plan_history,
+    taken_snapshots,
+)
+from cdc_assets.planning.literals import lsn_literal
+from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag
+from cdc_assets.planning.records import ControlRow
+from cdc_assets.planning.schemas import check_silver
+from cdc_assets.planning.snapshots import Snapshots, by_target, snapshots_of
+from cdc_assets.settings import EngineName
+from cdc_assets.silver.keys import silver_keys
+from cdc_assets.silver.places import SilverTable
+
+CALLS_MAX = 100
+"""Snapshots that one call takes in, one MERGE each; the next call goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryOutcome:
+    """What a call did: versions begun and versions ended, by the commits of their ends."""
+
+    written: int = 0
+    overtaken: bool = False
+    applied_lsn: Lsn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a call rests on, in the order that it was read."""
+
+    table: SilverTable
+    history: DeltaTable | None
+    version: int
+    row: ControlRow
+    verdict: ControlRow
+    snapshots: Snapshots
+    taken: Sequence[TakenSnapshot]
+    bronze: DeltaTable
+    captured: tuple[Column, ...]
+
+    @property
+    def history_id(self) -> str | None:
+        """Delta's id of it."""
+        return table_id(self.history) if self.history is not None else None
+
+    @property
+    def given_up(self) -> bool:
+        """Whether a reset has left it to be emptied."""
+        return self.history_id in self.snapshots.discarded
+
+    @property
+    def position(self) -> HistoryPosition:
+        """As control has it of this very table."""
+        if self.given_up or self.history_id is None or self.row.table_id != self.history_id:
+            return HistoryPosition()
+        return HistoryPosition(
+            Lsn.parse_optional(self.row.applied_lsn), Lsn.parse_optional(self.row.snapshot_lsn)
+        )
+
+
+def apply_history(table: SilverTable) -> HistoryOutcome:
+    """Bring a table's history up to bronze; does nothing until a snapshot is settled.
+
+    Raises `SilverKeyError`, and what an apply of silver raises.
+    """
+    written, outcome = 0, HistoryOutcome()
+    for _ in range(CALLS_MAX):
+        known = _known(table)
+        end = known.verdict.end if known else None
+        opened = known.snapshots.open.at.lsn if known and known.snapshots.open else None
+        work = plan_history(known.position, known.taken, opened, end) if known else None
+        if known is None or work is None:
+            break
+        outcome = _apply(known, work)
+        written += outcome.written
+        if outcome.overtaken or work.snapshot is None:
+            break
+    return replace(outcome, written=written)
+
+
+def _known(table: SilverTable) -> _Known | None:
+    name, lake = table.name, table.lake
+    history = lake.history(name)
+    version = history.transaction_version(name.history_app) if history is not None else None
+    control = lake.control.read()
+    events = by_target(lake.facts.events()).get(name.bronze, [])
+    snapshots = snapshots_of(events)
+    bronze = lake.bronze(name)
+    verdict = control.get(name.bronze_row)
+    if bronze is None or table_id(bronze) in snapshots.discarded or verdict is None:
+        return None
+    if verdict.table_id in snapshots.discarded:
+        return None
+    return _Known(
+        table=table,
+        history=history,
+        version=version or 0,
+        row=control.get(name.history) or ControlRow(name.history),
+        verdict=verdict,
+        snapshots=snapshots,
+        taken=taken_snapshots(events),
+        bronze=bronze,
+        captured=captured_of_bronze(columns_of(bronze)),
+    )
+
+
+def _apply(known: _Known, work: HistoryWork) -> HistoryOutcome:
+    head = _head(known.bronze, work)
+    position = work.after(known.position, head)
+    if head is None and work.snapshot is None:
+        _record(known, known.history_id, position, None)
+        return HistoryOutcome(applied_lsn=position.applied)
+    name, lake = known.table.name, known.table.lake
+    complete = known.snapshots.complete
+    keys = silver_keys(
+        known.table.keys or (complete.keys if complete else ()), known.captured, where=str(name)
+    )
+    columns, history, version = history_columns(known.captured), known.history, known.version
+    if known.given_up:
+        version += 1
+        history = lake.renew_history(name, columns, version)
+        if table_id(history) in known.snapshots.discarded:
+            return HistoryOutcome(overtaken=True)
+    history = lake.ensure_history(name, columns)
+    check_silver(columns_of(history), columns, name)
+    check_names(history, columns, where=str(name))
+    result = _merge(known, work, history, keys, version + 1)
+    if result.overtaken:
+        return HistoryOutcome(overtaken=True)
+    _record(known, table_id(history), position, result.version)
+    return HistoryOutcome(result.upserted, applied_lsn=position.applied)
+
+
+def _merge(
+    known: _Known, work: HistoryWork, history: DeltaTable, keys: tuple[str, ...], version: int
+) -> ApplyResult:
+    table, columns = known.table, history_columns(known.captured)
+    beyond = beyond_arrow(history, columns) or beyond_reading(known.bronze)
+    rows = rows_above(known.bronze, work.above)
+    choice = table.choose(beyond, rows)
+    times = Times.SPARK if choice.name == EngineName.SPARK else Times.DATAFUSION
+    told = {"applied_lsn": str(work.upto), "bronze_version": known.bronze.version()}
+    plan = ApplyPlan(
+        table=str(table.name),
+        bronze_uri=table.name.bronze_uri,
+        bronze_version=known.bronze.version(),
+        silver_uri=table.name.history_uri,
+        columns=columns,
+        keys=(*keys, "_valid_from_lsn"),
+        texts=history_texts(known.captured, keys, work, times),
+        rebuild=False,
+        tag=CommitTag(table.name.history_app, version, json.dumps(told)),
+    )
+    return table.engine(choice).apply(plan)
+
+
+def _head(bronze: DeltaTable, work: HistoryWork) -> Lsn | None:
+    """The newest change among a call's."""
+    row = query(
+        "SELECT max(`_start_lsn`) AS lsn FROM bronze WHERE `_operation` <> 0"
+        f" AND `_start_lsn` > {lsn_literal(work.above)}"
+        f" AND `_start_lsn` <= {lsn_literal(work.upto)}",
+        bronze=bronze,
+    ).to_pylist()[0]
+    return Lsn.parse_optional(row["lsn"])
+
+
+def _record(
+    known: _Known, history_id: str | None, position: HistoryPosition, version: int | None
+) -> None:
+    """Position and verdict; never back, but for a new history."""
+    name = known.table.name.history
+
+    def update(rows: Mapping[str, ControlRow]) -> Iterator[ControlRow]:
+        old = rows.get(name) or ControlRow(name)
+        row = old
+        if row.table_id != history_id:
+            row = replace(row.without_position(), table_id=history_id)
+        if (row.applied_lsn or "") <= str(position.applied):
+            row = replace(row, applied_lsn=str(position.applied))
+        if position.snapshot is not None and (row.snapshot_lsn or "") <= str(position.snapshot):
+            row = replace(row, snapshot_lsn=str(position.snapshot))
+        row = follow_bronze(row, known.verdict, known.snapshots, version, known.table.granularity)
+        if row != old:
+            yield row
+
+    known.table.lake.control.merge(update)
