@@ -6,6 +6,7 @@ from cdc_assets.contract import (
     BRONZE,
     CONTROL,
     FACTS,
+    HISTORY,
     PLANS,
     SILVER,
     Column,
@@ -27,7 +28,7 @@ def test_control_row_has_the_control_columns() -> None:
 
 
 def test_every_column_of_ours_has_a_comment() -> None:
-    for contract in (BRONZE, SILVER, FACTS, CONTROL, PLANS):
+    for contract in (BRONZE, SILVER, HISTORY, FACTS, CONTROL, PLANS):
         assert contract.comment
         assert all(column.comment for column in contract.columns), contract.kind
 
