@@ -44,14 +44,16 @@ def peer_python(folder: Path) -> Path:
     return python
 
 
-def peer_child(script: str, folder: Path) -> JsonChild:
+def peer_child(
+    script: str, folder: Path, *, answer_seconds_max: float = _ANSWER_SECONDS_MAX
+) -> JsonChild:
     """Start a script of this folder in the peer's environment; its log goes to `folder`."""
     python = peer_python(ENVIRONMENT.absolute())
     folder.mkdir(parents=True, exist_ok=True)
     return JsonChild(
         [str(python), str(Path(__file__).with_name(script))],
         log=folder / "peer.log",
-        answer_seconds_max=_ANSWER_SECONDS_MAX,
+        answer_seconds_max=answer_seconds_max,
         # Its packages must be its own: no path of ours may lead it to others.
         environment={"PYTHONPATH": "", "VIRTUAL_ENV": ""},
     )

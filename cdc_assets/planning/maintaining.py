@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-OVERLAP_MAX = 2.0
-"""Files that a key is in, on average, from which on a table's files are ordered anew."""
+OVERLAP_MAX = 1.5
+"""Files that a file's smallest key may be in, on average, above which all are ordered anew: three
+files of the same keys have 2."""
 
 VERDICT_MARGIN = timedelta(hours=1)
 """Time between the look at what VACUUM will take and its end, at most."""

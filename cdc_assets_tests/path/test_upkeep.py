@@ -59,6 +59,7 @@ def loaded_twice(project: Project) -> None:
         load(project)
 
 
+@ON_ARROW
 def test_small_files_become_one_and_the_verdict_follows(items: Project) -> None:
     loaded_twice(items)
     folder, silver, row = silver_of(items)
@@ -202,7 +203,7 @@ def test_names_that_are_mapped_are_not_rewritten_by_delta_rs(project: Project) -
 
 @pytest.mark.parametrize(
     ("engine_name", "point"),
-    kill_cases(POINTS, spark=[FaultPoint.UPKEEP_REWRITTEN]),
+    kill_cases(POINTS),
     indirect=["engine_name"],
 )
 def test_killed_and_run_again(items: Project, point: FaultPoint, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def files(*extents: tuple[object, object]) -> list[FileExtent]:
 def test_files_that_do_not_overlap_are_one_deep() -> None:
     assert overlap(files((1, 5), (6, 9), (10, 20))) == 1
     assert overlap(files(*[(1, 100)] * 5)) == 5
+    assert overlap(files((1, 97), (2, 98), (3, 99))) == 2
 
 
 def test_order_is_due_where_keys_are_in_several_files() -> None:

@@ -12,7 +12,9 @@ from cdc_assets.planning.literals import quoted
 from cdc_assets.planning.plans import MaintainPlan, MaintainResult
 
 _OPTIMIZE = "spark.databricks.delta.optimize"
-_UNCHECKED = {
+_SETTINGS = {
+    # VACUUM lists a folder in as many tasks, by default 10,000; ours have no folders in them.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     # The settings have limits of their own, and a wrong order is none.
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     f"{_OPTIMIZE}.zorder.checkStatsCollection.enabled": "false",
@@ -24,7 +26,7 @@ def maintain(session: SparkSession, plan: MaintainPlan, *, ordered: bool) -> Mai
 
     VACUUM lists the folder, so that files of failed commits go too.
     """
-    for key, value in _UNCHECKED.items():
+    for key, value in _SETTINGS.items():
         session.conf.set(key, value)
     target = delta_path(location(plan.uri))
     added = removed = 0
