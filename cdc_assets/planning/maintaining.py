@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-OVERLAP_MAX = 1.5
-"""Files that a file's smallest key may be in, on average, above which all are ordered anew: three
-files of the same keys have 2."""
+OVERLAP_MAX = 2.0
+"""Files that a file's smallest key may be in, on average, above which all are ordered anew: files
+of which each begins in the one before, as Spark orders them, stay below; four of the same keys
+have 2.5."""
 
 VERDICT_MARGIN = timedelta(hours=1)
 """Time between the look at what VACUUM will take and its end, at most."""
