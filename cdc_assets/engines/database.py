@@ -33,7 +33,9 @@ class Database:
         """The database of these settings; opens nothing."""
         name = DatabaseName(key, settings.lake)
         by_spark = functools.partial(_alter_by_spark, settings)
-        return cls(name, settings, Lake(name, settings.storage_options, by_spark))
+        silver_file_mb = settings.maintenance.silver_file_mb
+        lake = Lake(name, settings.storage_options, by_spark, silver_file_mb)
+        return cls(name, settings, lake)
 
     @functools.cached_property
     def source(self) -> SourceConnection:

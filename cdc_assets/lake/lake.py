@@ -16,6 +16,10 @@ from cdc_assets.lake.opening import create_table, ensure_table, open_table
 from cdc_assets.lake.plans import Plans
 from cdc_assets.lake.tables import StorageOptions, table_id
 from cdc_assets.names import DatabaseName, TableName
+from cdc_assets.settings.upkeep import SILVER_FILE_MB
+
+TARGET_FILE_SIZE = "delta.targetFileSize"
+"""Table property: bytes that a writer makes its files of, about."""
 
 RENEWALS_MAX = 5
 """Tries to empty a table that was given up, while others commit to it."""
@@ -24,13 +28,20 @@ RENEWALS_MAX = 5
 class Lake:
     """The Delta client of one database.
 
-    `by_spark` alters bronze and silver tables that delta-rs cannot.
+    `by_spark` alters bronze and silver tables that delta-rs cannot; `silver_file_mb` is the size of
+    the files of a silver that is made here.
     """
 
     def __init__(
-        self, name: DatabaseName, options: StorageOptions, by_spark: AlterBySpark | None = None
+        self,
+        name: DatabaseName,
+        options: StorageOptions,
+        by_spark: AlterBySpark | None = None,
+        silver_file_mb: int = SILVER_FILE_MB,
     ) -> None:
         self.options = options
+        # A MERGE of delta-rs goes by the table's property; Spark takes no notice.
+        self._of_silver = {TARGET_FILE_SIZE: str(silver_file_mb << 20)}
         self._by_spark = by_spark
         self.facts = Facts(name.facts_uri, options)
         self.control = Control(name.control_uri, options)
@@ -74,7 +85,9 @@ class Lake:
 
     def ensure_silver(self, table: TableName, columns: tuple[Column, ...]) -> DeltaTable:
         """A table's silver, created with these columns where it is missing."""
-        return ensure_table(table.silver_uri, SILVER, self.options, columns, self._by_spark)
+        return ensure_table(
+            table.silver_uri, SILVER, self.options, columns, self._by_spark, self._of_silver
+        )
 
     def renew_silver(
         self, table: TableName, columns: tuple[Column, ...], version: int
@@ -94,6 +107,7 @@ class Lake:
             columns,
             mode="overwrite",
             transaction=Transaction(table.apply_app, version),
+            properties=self._of_silver,
         )
 
     def history(self, table: TableName) -> DeltaTable | None:

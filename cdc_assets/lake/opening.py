@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from deltalake import CommitProperties, DeltaTable, TableFeatures, Transaction
@@ -49,8 +50,9 @@ def ensure_table(
     options: StorageOptions,
     columns: tuple[Column, ...] | None = None,
     by_spark: AlterBySpark | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> DeltaTable:
-    """The table at `uri`, created at the newest version where it is missing.
+    """The table at `uri`, created at the newest version, with `properties`, where it is missing.
 
     `columns` are all of its columns where the contract's are not all; with a name among them that
     Delta refuses, the table maps columns by name. Two creators race safely: the loser opens the
@@ -59,7 +61,7 @@ def ensure_table(
     table = open_table(uri, contract, options, by_spark)
     if table is not None:
         return table
-    return create_table(uri, contract, options, columns or contract.columns)
+    return create_table(uri, contract, options, columns or contract.columns, properties=properties)
 
 
 def create_table(
@@ -70,13 +72,14 @@ def create_table(
     *,
     mode: Literal["error", "overwrite"] = "error",
     transaction: Transaction | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> DeltaTable:
     """A new table at `uri`, or with `overwrite` the one there, empty and with another id.
 
     Where another writer comes first it is what that one has made of it: with `overwrite` that may
     be the old table still, and the caller looks at the id.
     """
-    configuration = {SCHEMA_VERSION_PROPERTY: str(contract.version)}
+    configuration = {**(properties or {}), SCHEMA_VERSION_PROPERTY: str(contract.version)}
     if any(is_refused(column.name) for column in columns):
         configuration[MAPPING_MODE] = "name"
     with lake_failures(uri):

@@ -42,7 +42,7 @@ def beyond_clean_up(table: DeltaTable) -> str:
 
     It takes the files of deletion vectors for those of failed commits.
     """
-    if _DELETION_VECTORS in (table.protocol().writer_features or ()):
+    if _has_deletion_vectors(table):
         return "clean up a table with deletion vectors"
     return beyond_reading(table) or beyond_writing(table)
 
@@ -81,7 +81,13 @@ def orders(plan: MaintainPlan, table: DeltaTable) -> bool:
     """Whether the plan's order is due, as the files' statistics say."""
     if not plan.order_by or plan.target_file_bytes is None:
         return False
-    return needs_order(_extents(table, plan.order_by[0]), plan.target_file_bytes)
+    # Where rows are marked, a large file is not written anew for one of them.
+    splits = not _has_deletion_vectors(table)
+    return needs_order(_extents(table, plan.order_by[0]), plan.target_file_bytes, splits=splits)
+
+
+def _has_deletion_vectors(table: DeltaTable) -> bool:
+    return _DELETION_VECTORS in (table.protocol().writer_features or ())
 
 
 def _extents(table: DeltaTable, key: str) -> list[FileExtent]:

@@ -17,6 +17,9 @@ OVERLAP_MAX = 2.0
 of which each begins in the one before, as Spark orders them, stay below; four of the same keys
 have 2.5."""
 
+FILE_SIZES_MAX = 2
+"""A file, or a table, so many times as large as files should be is worth an order."""
+
 VERDICT_MARGIN = timedelta(hours=1)
 """Time between the look at what VACUUM will take and its end, at most."""
 
@@ -48,16 +51,21 @@ class CommitSeen:
     at: datetime
 
 
-def needs_order(files: Sequence[FileExtent], target_file_bytes: int) -> bool:
+def needs_order(
+    files: Sequence[FileExtent], target_file_bytes: int, *, splits: bool = True
+) -> bool:
     """Whether a table's files are to be ordered by key, rather than small ones be put together.
 
     What fits into one file needs no order, and where statistics say nothing of the key it would be
-    of no use to a MERGE.
+    of no use to a MERGE. With `splits` files that are far too large are cut so, too.
     """
-    if len(files) < 2 or sum(file.bytes for file in files) <= target_file_bytes:
+    if sum(file.bytes for file in files) <= target_file_bytes * FILE_SIZES_MAX:
         return False
     known = [file for file in files if file.low is not None and file.high is not None]
-    return bool(known) and overlap(known) > OVERLAP_MAX
+    if not known:
+        return False
+    largest = max(file.bytes for file in known)
+    return overlap(known) > OVERLAP_MAX or (splits and largest > target_file_bytes * FILE_SIZES_MAX)
 
 
 def overlap(files: Sequence[FileExtent]) -> float:

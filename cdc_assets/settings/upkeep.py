@@ -9,6 +9,10 @@ RETENTION_HOURS_MAX = 30 * 24
 """Beyond this the log would go before the files."""
 
 
+SILVER_FILE_MB = 8
+"""Size of silver's files where the settings say nothing: half a million narrow rows."""
+
+
 class MaintenanceSettings(BaseModel):
     """What upkeep does to the tables, weekly or when it is called."""
 
@@ -21,8 +25,9 @@ class MaintenanceSettings(BaseModel):
     bronze_file_mb: int = Field(default=128, ge=1, le=4096)
     """Size of bronze's files, about; smaller ones are put together."""
 
-    silver_file_mb: int = Field(default=32, ge=1, le=4096)
-    """Size of silver's files, about. A MERGE writes each file anew that it changes a row of."""
+    silver_file_mb: int = Field(default=SILVER_FILE_MB, ge=1, le=4096)
+    """Size of silver's files, about. A MERGE writes each file anew that it changes a row of; a
+    table of a terabyte wants larger ones, or Spark, which marks rows."""
 
     facts_retention_days: int = Field(default=365, ge=1, le=36_500)
     """Days that the rows of batches stay in the facts; events stay, and each table's newest."""

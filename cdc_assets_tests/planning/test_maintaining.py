@@ -32,12 +32,17 @@ def test_files_that_do_not_overlap_are_one_deep() -> None:
 
 def test_order_is_due_where_keys_are_in_several_files() -> None:
     mixed = files(*[(1, 100)] * 5)
-    assert needs_order(mixed, 32 * MB)
-    assert not needs_order(files((1, 5), (6, 9), (10, 20)), 32 * MB)
-    assert not needs_order(mixed, 150 * MB), "they become one file"
-    assert not needs_order(mixed[:1], MB)
-    assert not needs_order(files(*[(None, None)] * 5), 32 * MB), "statistics know no key"
-    assert needs_order([*mixed, *files((None, None))], 32 * MB)
+    assert needs_order(mixed, 30 * MB)
+    assert not needs_order(files((1, 5), (6, 9), (10, 20)), 30 * MB)
+    assert not needs_order(mixed, 75 * MB), "they become one file or two"
+    assert not needs_order(files(*[(None, None)] * 5), 30 * MB), "statistics know no key"
+    assert needs_order([*mixed, *files((None, None))], 30 * MB)
+
+
+def test_files_that_are_far_too_large_are_cut() -> None:
+    assert needs_order(files((1, 5)), 10 * MB)
+    assert not needs_order(files((1, 5)), 10 * MB, splits=False)
+    assert not needs_order(files((1, 5), (6, 9)), 20 * MB), "a little is not worth a rewrite"
 
 
 def commits(*operations: tuple[str, timedelta]) -> list[CommitSeen]:

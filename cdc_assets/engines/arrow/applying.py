@@ -73,7 +73,7 @@ class _Apply:
     def merge_all(self) -> None:
         """Rank all rows and merge them; a rebuild looks at every target row."""
         plan = self.plan
-        ranked = self._query(plan.texts.ranking)
+        ranked = self._query(f"{plan.texts.ranking}{self._order()}")
         matched = plan.texts.matched if plan.rebuild else _with_bounds(plan, ranked)
         self._merge(ranked, matched, removes_others=plan.rebuild)
 
@@ -86,6 +86,7 @@ class _Apply:
         plan = self.plan
         rows = self._query(
             f"SELECT * FROM ({plan.texts.ranking}) AS `of_keys` WHERE {keys.holds(_TIMES)}"
+            f"{self._order()}"
         )
         if plan.rebuild:
             rows = pa.concat_tables([rows, self._removed(rows, keys)])
@@ -114,6 +115,11 @@ class _Apply:
             for f in ranked.schema
         ]
         return pa.table(columns, schema=ranked.schema)
+
+    def _order(self) -> str:
+        """What lets a rebuild write rows in the order of the key: most of them are new."""
+        by = ", ".join(quoted(key) for key in self.plan.keys)
+        return f" ORDER BY {by}" if self.plan.rebuild else ""
 
     def _query(self, sql: str) -> pa.Table:
         tables = {"silver": self.silver} if self.plan.texts.reads_silver else {}
