@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 
 from cdc_assets.lsn import Lsn
 
@@ -13,6 +14,16 @@ ZONE_PATTERN = r"^[A-Za-z0-9 .+()_-]{1,128}$"
 
 NAME_LENGTH_MAX = 128
 """SQL Server's limit for an identifier, in UTF-16 code units."""
+
+
+class Command(StrEnum):
+    """What an error may tell a person to run for one table."""
+
+    SYNC = "sync"
+    RESNAPSHOT = "sync --resnapshot"
+    BACKFILL = "backfill"
+    SEED = "seed"
+    RESET = "reset"
 
 
 def folded(name: str) -> str:
@@ -180,6 +191,15 @@ class TableName:
     def done_app(self, snapshot: Lsn) -> str:
         """Transaction id of a snapshot's completion event."""
         return f"{self.key}#done.{snapshot}"
+
+    @property
+    def delta_uris(self) -> tuple[str, ...]:
+        """Where the Delta tables are that hold its rows."""
+        return self.bronze_uri, self.silver_uri
+
+    def command(self, command: Command) -> str:
+        """How a person runs it for this table."""
+        return f"cdc-assets {command} {self.database.key} {self.key}"
 
     def __str__(self) -> str:
         return f"{self.database.key}.{self.key}"

@@ -104,7 +104,7 @@ def _micro_batch(
     if instance.name in poll.errors:
         raise poll.errors[instance.name]
     known.check_snapshot(instance, poll)
-    check_history(until, newest_lsn(poll, instance), where=str(known.name), name="end")
+    check_history(until, newest_lsn(poll, instance), known.name, name="end")
     known = see_instances(database, known, instance, poll)
     capped = replace(poll, max=until)
     try:
@@ -150,7 +150,7 @@ def _turn(
         raise TableReplacedError(
             "control knows its position, and the facts know no snapshot of it",
             where=str(table),
-            hint=f"Restore {database.name.facts_uri}. {anew(str(table))}",
+            hint=f"Restore {database.name.facts_uri}. {anew(table)}",
         )
     if known.position is None:
         request = SnapshotRequest(wait=known.resnapshot, reader=known.reader(instance, poll))

@@ -10,7 +10,7 @@ from cdc_assets.engines.database import Database
 from cdc_assets.errors import SettingsError
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.outcome import BackfillOutcome, BackfillState
-from cdc_assets.names import TableName
+from cdc_assets.names import Command, TableName
 from cdc_assets.planning.snapshots import Snapshot
 from cdc_assets.planning.waves import WaveCommit, Waves
 
@@ -102,7 +102,6 @@ def nothing_open(known: Known, waves: Waves) -> BackfillOutcome:
     """The outcome where no chunked snapshot is open: it is complete, or there never was one."""
     complete = known.snapshots.complete
     done = complete is not None and complete.is_chunked
-    name = str(known.name).replace(".", " ", 1)
     return BackfillOutcome(
         table=known.name.key,
         snapshot=complete.at.lsn if complete is not None and done else None,
@@ -113,7 +112,8 @@ def nothing_open(known: Known, waves: Waves) -> BackfillOutcome:
         state=BackfillState.DONE if done else BackfillState.NO_SNAPSHOT,
         reason="it is complete"
         if done
-        else f"no chunked snapshot is open: set `snapshot: chunked` and run cdc-assets sync {name}",
+        else "no chunked snapshot is open: with `snapshot: chunked` the first is opened by"
+        f" {known.name.command(Command.SYNC)}",
     )
 
 

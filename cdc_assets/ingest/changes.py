@@ -100,13 +100,7 @@ def read_changes(
     afterwards is taken from it. That also heals a crash between commit and facts. Where the
     settings limit a batch there are several, and `tell` is told of each but the last.
     """
-    table = known.name
-    # Asked before bronze: another sync may append and record meanwhile.
-    recorded = database.lake.facts.version_of(table.facts_app) or 0
-    bronze = existing_bronze(database, known)
-    _check_recorded(bronze, table, known.snapshots, recorded)
-    run = _Run(known, instance, poll, bronze, recorded)
-    run.find()
+    run = _begun(database, known, instance, poll)
     overtaken = 0
     while overtaken < REPLANS_MAX:
         position, commit = _append_next(database, run)
@@ -124,8 +118,35 @@ def read_changes(
         if tell is not None:
             tell(_outcome(database, run, run.news(), position, commit.end))
     raise CommitConflictError(
-        "another writer appends its changes", where=str(table), hint="Run one sync at a time."
+        "another writer appends its changes", where=str(run.table), hint="Run one sync at a time."
     )
+
+
+def untold_changes(
+    database: Database, known: Known, instance: CaptureInstance, poll: Poll
+) -> TableOutcome | None:
+    """What bronze has and the facts lack, and nothing is read; None where they lack nothing.
+
+    For a table whose next batch will have another transaction id, and not look for these.
+    """
+    run = _begun(database, known, instance, poll)
+    commits = list(run.commits.values())
+    if not commits:
+        return None
+    return _outcome(database, run, commits, commits[0].start, commits[-1].end)
+
+
+def _begun(database: Database, known: Known, instance: CaptureInstance, poll: Poll) -> _Run:
+    """A run that knows what bronze has beyond the facts."""
+    table = known.name
+    # Asked before bronze: another sync may append and record meanwhile.
+    recorded = database.lake.facts.version_of(table.facts_app) or 0
+    bronze = existing_bronze(database, known)
+    _check_recorded(bronze, table, known.snapshots, recorded)
+    others_until = known.stream.others_until if known.stream else 0
+    run = _Run(known, instance, poll, bronze, max(recorded, others_until))
+    run.find()
+    return run
 
 
 def _append_next(database: Database, run: _Run) -> tuple[Offset, ChangeCommit | None]:
@@ -172,7 +193,7 @@ def existing_bronze(database: Database, known: Known) -> DeltaTable:
         raise TableReplacedError(
             "its bronze table is missing, or another one stands in its place",
             where=str(table),
-            hint=f"Restore {table.bronze_uri}. {anew(str(table))}",
+            hint=f"Restore {table.bronze_uri}. {anew(table)}",
         )
     check_told(bronze, table, told)
     return bronze
@@ -187,7 +208,7 @@ def _check_recorded(
         raise TableReplacedError(
             f"the facts know its batch {recorded}, and bronze ends with batch {written}",
             where=str(table),
-            hint=f"Restore {table.bronze_uri}. {anew(str(table))}",
+            hint=f"Restore {table.bronze_uri}. {anew(table)}",
         )
 
 
@@ -203,7 +224,7 @@ def _check_history(
     if position.lsn > newest:
         with database.connections.lend() as connection:
             newest = max(newest, read_max_lsn(connection) or newest)
-        check_history(position, newest, where=str(table))
+        check_history(position, newest, table)
 
 
 def _newest(bronze: DeltaTable, table: TableName) -> ChangeCommit | None:

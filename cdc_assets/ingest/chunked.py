@@ -10,7 +10,7 @@ from cdc_assets.engines.database import Database
 from cdc_assets.errors import SnapshotModeError
 from cdc_assets.ingest.outcome import TableOutcome, Work
 from cdc_assets.ingest.prepared import PreparedSnapshot, changes_start, column_warnings
-from cdc_assets.names import TableName
+from cdc_assets.names import Command, TableName
 from cdc_assets.planning.snapshots import Snapshot
 
 
@@ -26,15 +26,16 @@ def check_mode(
 
 def mode_conflict(table: TableName, opened: Snapshot) -> SnapshotModeError:
     """That a snapshot of another mode is open, and how it is finished."""
-    name = str(table).replace(".", " ", 1)
     finish = (
-        "run its sync" if not opened.is_chunked else f"run cdc-assets backfill {name} until done"
+        f"run {table.command(Command.BACKFILL)} until done"
+        if opened.is_chunked
+        else f"run {table.command(Command.SYNC)}"
     )
     return SnapshotModeError(
         f"its {opened.mode} snapshot at {opened.at.lsn} is open, and a table has one at a time",
         where=str(table),
         hint=f"To finish it set `snapshot: {opened.mode}` and {finish}; to give it up:"
-        f" cdc-assets reset {name}.",
+        f" {table.command(Command.RESET)}.",
     )
 
 

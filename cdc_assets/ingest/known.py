@@ -83,7 +83,7 @@ class Known:
         taken = self.snapshots.newest
         if taken is not None:
             newest = newest_lsn(poll, instance)
-            check_history(taken.at, newest, where=str(self.name), name="snapshot")
+            check_history(taken.at, newest, self.name, name="snapshot")
 
     def with_opened(self, opened: PreparedSnapshot | CdcError | None) -> Known:
         """The same with its first snapshot as it was opened, or with why it was not."""
@@ -100,8 +100,9 @@ class Known:
         told = self._told.end if self._told else None
         found = self.snapshots.position([end, written, told])
         if found is None:
-            where = str(self.name)
-            raise TableReplacedError("its position is unknown", where=where, hint=anew(where))
+            raise TableReplacedError(
+                "its position is unknown", where=str(self.name), hint=anew(self.name)
+            )
         return found
 
     def current(self, instances: Mapping[str, CaptureInstance], wanted: str) -> CaptureInstance:

@@ -18,7 +18,7 @@ from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.losses import find_loss, look_again, position_in
 from cdc_assets.ingest.snapshot import declared_columns
 from cdc_assets.lake.tables import check_names
-from cdc_assets.names import TableName
+from cdc_assets.names import Command, TableName
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import check_history, newest_lsn
@@ -79,14 +79,14 @@ def look_before(database: Database, known: Known, opened: Snapshot, waves: Waves
     waits = poll.max is None and newest < opened.at.lsn
     if not waits:
         check_stamp(newest, opened.at.lsn, where=str(table))
-        check_history(position, newest, where=str(table))
+        check_history(position, newest, table)
     loss = find_loss(position, known, instance, poll)
     if loss is not None:
         raise DataLossError(
             f"its chunked snapshot cannot be completed: {loss.what}",
             where=str(table),
             hint="The next sync does as `on_data_loss` says. A new snapshot abandons this one:"
-            f" cdc-assets sync --resnapshot {str(table).replace('.', ' ', 1)}.",
+            f" {table.command(Command.RESNAPSHOT)}.",
         )
     if waits:
         raise CaptureNotReadyError(

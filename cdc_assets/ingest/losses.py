@@ -30,7 +30,7 @@ from cdc_assets.ingest.poll import poll_database
 from cdc_assets.ingest.snapshot import SnapshotRequest, take_snapshot
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lake.facts import FactsEntry
-from cdc_assets.names import TableName
+from cdc_assets.names import Command, TableName
 from cdc_assets.planning.instances import recorded_by_target, siblings, switches_by_target
 from cdc_assets.planning.losses import may_resnapshot, open_gaps, resnapshots_by_target
 from cdc_assets.planning.offsets import Offset
@@ -151,7 +151,7 @@ def look_again(database: Database, known: Known, position: Offset) -> tuple[Capt
         observed = {known.observed.lsn} if known.observed is not None else set()
         poll = poll_database(connection, {i.name: i for i in found}, positions, zone, observed)
     if known.observed is not None:
-        check_mapped(known.observed, poll, where=str(known.name))
+        check_mapped(known.observed, poll, known.name)
     return known.current(poll.instances, wanted), poll
 
 
@@ -193,7 +193,7 @@ def _check_interval(database: Database, table: TableName, loss: DataLossError) -
             loss.what,
             hint=f"It was re-snapshot by itself at {last} UTC, and a second loss within {days}"
             " days has a cause: sync more often, or lengthen the CDC retention; then take a"
-            f" new snapshot: cdc-assets sync --resnapshot {table.database.key} {table.key}.",
+            f" new snapshot: {table.command(Command.RESNAPSHOT)}.",
         )
 
 

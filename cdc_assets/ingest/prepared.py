@@ -16,7 +16,7 @@ from cdc_assets.ingest.columns import computed_left_out, fine_keys
 from cdc_assets.ingest.snapshot_events import open_entry
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import table_id
-from cdc_assets.names import TableName
+from cdc_assets.names import Command, TableName
 from cdc_assets.planning.advancing import BronzeProgress
 from cdc_assets.planning.chunks import Extent
 from cdc_assets.planning.plans import EngineChoice
@@ -150,10 +150,9 @@ def _follow(
 
 def being_seeded(table: TableName, as_of: str) -> SeedOpenError:
     """That a copy is to give the table its rows: reading it may be what that avoids."""
-    name = str(table).replace(".", " ", 1)
     return SeedOpenError(
         f"it is being seeded as of {as_of}, and the copy's rows are not in bronze yet",
         where=str(table),
-        hint="Wait for it, or where it died run the same `cdc-assets seed` again. To read the"
-        f" table instead: cdc-assets reset {name}.",
+        hint=f"Wait for it, or where it died run the same again: {table.command(Command.SEED)}."
+        f" To read the table instead: {table.command(Command.RESET)}.",
     )

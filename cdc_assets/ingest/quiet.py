@@ -70,7 +70,7 @@ def settled(
 def is_quiet(known: Known, instance: CaptureInstance, poll: Poll) -> bool:
     """Whether the poll found no rows; raises `HistoryChangedError` for a position out of place."""
     if known.observed is not None:
-        check_mapped(known.observed, poll, where=str(known.name))
+        check_mapped(known.observed, poll, known.name)
     # Not asked is not quiet: an instance that the first look did not list is read.
     names = [reader.identity.instance_name for reader in known.chain(instance, poll)]
     has_rows = any(poll.has_rows.get(name, True) for name in names if name in poll.instances)
@@ -103,7 +103,7 @@ def _passed(
     """The position moves to what the poll saw, after the same loss test as with rows."""
     table, position = known.name, known.position
     assert position is not None  # noqa: S101 - the caller asked
-    check_history(position, newest_lsn(poll, instance), where=str(table))
+    check_history(position, newest_lsn(poll, instance), table)
     check_continues(position, known.chain(instance, poll), poll, where=str(table))
     end = readable_end(poll, position)
     return TableOutcome(

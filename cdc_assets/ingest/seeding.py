@@ -46,7 +46,7 @@ from cdc_assets.ingest.sync import known_tables
 from cdc_assets.lake.bronze import snapshot_rows
 from cdc_assets.lake.tables import beyond_arrow, check_names, table_id
 from cdc_assets.lsn import Lsn
-from cdc_assets.names import TableName
+from cdc_assets.names import Command, TableName
 from cdc_assets.planning.instances import siblings
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import AppendResult, EngineChoice
@@ -147,7 +147,7 @@ def _opened(known: Known, as_of: AsOf) -> Snapshot | None:
         raise TableReplacedError(
             "control knows its position, and the facts know no snapshot of it",
             where=str(table),
-            hint=anew(str(table)),
+            hint=anew(table),
         )
     if newest is not None and newest.as_of != str(as_of):
         raise _has_one(table, newest)
@@ -159,18 +159,17 @@ def _has_one(table: TableName, snapshot: Snapshot) -> SeedRefusedError:
     return SeedRefusedError(
         f"it has a snapshot at {snapshot.at.lsn} already{of}",
         where=str(table),
-        hint=f"A copy can only be the first. {anew(str(table))}",
+        hint=f"A copy can only be the first. {anew(table)}",
     )
 
 
 def _refused_midway(error: SeedRefusedError, table: TableName, as_of: AsOf) -> SeedRefusedError:
     """The snapshot is open by then: a sync leaves the table to its copy until a person decides."""
-    name = str(table).replace(".", " ", 1)
     return SeedRefusedError(
         error.what,
         where=str(table),
         hint=f"{error.hint} None of its rows is in bronze, and syncs leave the table alone: seed a"
-        f" mended copy as of the same {as_of}, or give it up: cdc-assets reset {name}.",
+        f" mended copy as of the same {as_of}, or give it up: {table.command(Command.RESET)}.",
     )
 
 

@@ -107,6 +107,14 @@ def changes_end(table: DeltaTable, app_id: str) -> Offset | None:
     return None if lsn is None else Offset(lsn, row["ts"])
 
 
+def newest_batch_id(table: DeltaTable) -> int:
+    """The largest batch id of its rows, whoever wrote them; 0 where none can be read."""
+    if unreadable(table):
+        return 0
+    row = query("SELECT max(`_batch_id`) AS newest FROM bronze", bronze=table).to_pylist()[0]
+    return row["newest"] or 0
+
+
 def head_above(
     table: DeltaTable, position: Lsn, app_id: str, changed_lsn: str | None = None
 ) -> Lsn | None:

@@ -18,7 +18,7 @@ from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lake.opening import ensure_table, open_table
 from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
 from cdc_assets.lsn import Lsn
-from cdc_assets.names import TableName
+from cdc_assets.names import Command, TableName
 from cdc_assets.planning.absent import ChunkRanges
 from cdc_assets.planning.chunks import Chunk, ChunkPlan, Extent, Sizing
 from cdc_assets.planning.keysets import Key, KeyType
@@ -238,8 +238,8 @@ def _lacking(plan_id: str, table: TableName, uri: str) -> BookkeepingError:
     return BookkeepingError(
         f"the plan {plan_id} of its chunked snapshot is not whole",
         where=str(table),
-        hint=f"Were rows removed from {uri} by hand? Restore it, or take a new snapshot"
-        " (cdc-assets sync --resnapshot).",
+        hint=f"Were rows removed from {uri} by hand? Restore it, or take a new snapshot:"
+        f" {table.command(Command.RESNAPSHOT)}.",
     )
 
 

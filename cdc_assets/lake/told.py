@@ -56,7 +56,7 @@ def lost_rows(
     return TableReplacedError(
         f"the facts know commit {told} of its snapshot at {snapshot.at.lsn}, and bronze {ends}",
         where=str(table),
-        hint=f"Restore {table.bronze_uri}. {anew(str(table))}",
+        hint=f"Restore {table.bronze_uri}. {anew(table)}",
     )
 
 

@@ -19,7 +19,7 @@ from cdc_assets.planning.records import ChangeCommit, StreamMark
 class Generation:
     """One checkpoint of a stream: `id` is its own, whatever becomes of its folder.
 
-    `began_on` is the table's last version before it, `start` its position then.
+    `began_on` is the table's last batch id before it, `start` its position then.
     """
 
     number: int
@@ -55,36 +55,52 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a checkpoint is: the newest micro-batch that was planned, and the last one's end."""
+    """How far a checkpoint is: the newest micro-batch that was planned, and the last one's end.
+
+    `planned_end` is where the planned one ends, done or not.
+    """
 
     planned: int | None = None
     end: Offset | None = None
+    planned_end: Offset | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The table's last version, its commit as far as the log tells, and a loss healed since."""
+    """The table's last version, its commit as far as the log tells, and a loss healed since.
+
+    `owns_id` says that the transaction id is the generation's own: what the log does not tell of is
+    then no other writer's, and `end` is how far its rows reach.
+    """
 
     version: int | None
     newest: ChangeCommit | None
     after_loss: Offset | None = None
+    end: Offset | None = None
+    owns_id: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A stream that appends one micro-batch."""
+    """A stream that appends one micro-batch; `owns_id` is as `Head` has it."""
 
     generation: Generation
     micro_batch: int
+    owns_id: bool = False
 
     @property
     def mark(self) -> StreamMark:
         """What its commits say of it."""
         return StreamMark(self.generation.id, self.generation.number, self.micro_batch)
 
+    @property
+    def others_until(self) -> int:
+        """Up to which batch id bronze's rows are of other transaction ids, so none to tell of."""
+        return self.generation.began_on if self.owns_id else 0
+
     def check(self, version: int | None, newest: ChangeCommit | None, *, where: str) -> None:
         """Raise `AnotherWriterError` where the newest batch is another's."""
-        if not is_ours(self.generation, version, newest):
+        if not is_ours(self.generation, version, newest, owns_id=self.owns_id):
             raise AnotherWriterError(
                 f"its batch {version} is not of this stream",
                 where=where,
@@ -93,18 +109,25 @@ class Writer:
             )
 
 
-def is_ours(generation: Generation, version: int | None, newest: ChangeCommit | None) -> bool:
-    """Whether only this generation has appended since it began; what is not told is another's."""
+def is_ours(
+    generation: Generation, version: int | None, newest: ChangeCommit | None, *, owns_id: bool
+) -> bool:
+    """Whether only this generation has appended since it began.
+
+    What is not told is another's, unless no other writes the transaction id.
+    """
     if (version or 0) <= generation.began_on:
         return True
-    return newest is not None and newest.stream is not None and newest.stream.id == generation.id
+    if newest is None:
+        return owns_id
+    return newest.stream is not None and newest.stream.id == generation.id
 
 
 def why_anew(generation: Generation | None, progress: Progress, head: Head) -> str | None:
     """Why a checkpoint cannot go on, as a sentence's end; None where it can."""
     if generation is None:
         return "the checkpoint is new" if head.version is None else "the checkpoint is not there"
-    if not is_ours(generation, head.version, head.newest):
+    if not is_ours(generation, head.version, head.newest, owns_id=head.owns_id):
         return f"another writer has appended batch {head.version}"
     mark = head.newest.stream if head.newest else None
     is_own = mark is not None and mark.id == generation.id
@@ -114,6 +137,8 @@ def why_anew(generation: Generation | None, progress: Progress, head: Head) -> s
             " set back"
         )
     last = progress.end or generation.start
+    if head.end is not None and head.end.lsn > (progress.planned_end or generation.start).lsn:
+        return f"the checkpoint ends before {head.end.lsn}, which is in bronze: it was set back"
     if head.after_loss is not None and head.after_loss.lsn > last.lsn:
         return "a snapshot was taken for changes that were lost"
     return None

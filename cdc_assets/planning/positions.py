@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from cdc_assets.errors import DataLossError, HistoryChangedError
 from cdc_assets.lsn import Lsn
+from cdc_assets.names import Command, TableName
 from cdc_assets.planning.instances import Reader, Segment, segments
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
@@ -73,23 +74,25 @@ def newest_lsn(poll: Poll, instance: CaptureInstance) -> Lsn:
     return before_start if poll.max is None else max(poll.max.lsn, before_start)
 
 
-def anew(table: str) -> str:
-    """The way out of a history that cannot go on; `table` is <database>.<table>."""
-    return f"Start the table anew: cdc-assets reset {table.replace('.', ' ', 1)}."
+def anew(table: TableName) -> str:
+    """The way out of a history that cannot go on."""
+    return f"Start the table anew: {table.command(Command.RESET)}."
 
 
-def check_mapped(position: Offset, poll: Poll, *, where: str) -> None:
+def check_mapped(position: Offset, poll: Poll, table: TableName) -> None:
     """Raise `HistoryChangedError` for a position that the log knew once and does not know now."""
     is_past = poll.max is not None and position.lsn <= poll.max.lsn
     if is_past and position.lsn in poll.unmapped:
         raise HistoryChangedError(
             f"the position {position.lsn} is no commit of this database, which has older ones",
-            where=where,
-            hint="The database was restored or failed over. " + anew(where),
+            where=str(table),
+            hint="The database was restored or failed over. " + anew(table),
         )
 
 
-def check_history(position: Offset, newest: Lsn, *, where: str, name: str = "position") -> None:
+def check_history(
+    position: Offset, newest: Lsn, table: TableName, *, name: str = "position"
+) -> None:
     """Raise `HistoryChangedError` for a position above all LSNs that the server has given.
 
     `newest` must have been read after the position: another sync may have moved that since.
@@ -97,6 +100,6 @@ def check_history(position: Offset, newest: Lsn, *, where: str, name: str = "pos
     if position.lsn > newest:
         raise HistoryChangedError(
             f"the {name} {position.lsn} is above the newest LSN {newest}",
-            where=where,
-            hint="The database was restored or failed over. " + anew(where),
+            where=str(table),
+            hint="The database was restored or failed over. " + anew(table),
         )

@@ -14,7 +14,7 @@ from typing import Any
 from cdc_assets.contract import Column
 from cdc_assets.errors import SchemaChangedError
 from cdc_assets.lsn import Lsn
-from cdc_assets.names import TableName, folded
+from cdc_assets.names import Command, TableName, folded
 from cdc_assets.planning.widening import holds, widened, widening_text
 
 DDL_TEXT_LENGTH_MAX = 4000
@@ -58,18 +58,20 @@ def _listed(unfit: Sequence[Unfit], where: str) -> str:
 
 
 def _way_out(unfit: Sequence[Unfit], table: TableName) -> str:
-    """What a person can do about types that bronze's cannot hold."""
+    """What a person can do about types that bronze's, or a query's, cannot hold."""
+    if not table.delta_uris:
+        return "Start the query again: it takes the types as they are then."
     rest = (
         "leave the column out (list the other columns under `columns`), or start the table anew:"
-        f" cdc-assets reset {table.database.key} {table.key}."
+        f" {table.command(Command.RESET)}."
     )
-    bronze, silver = _widening(unfit, table.bronze_uri), _widening(unfit, table.silver_uri)
-    if not bronze:
+    widening = " ".join(_widening(unfit, uri) for uri in table.delta_uris)
+    if not widening.strip():
         return f"Delta can widen bronze's type to none that holds both: {rest}"
     return (
-        f"To widen, run with Spark: {bronze} {silver} Then sync again, with `engine: spark` (or"
+        f"To widen, run with Spark: {widening} Then run it again, with `engine: spark` (or"
         " `auto`, but for a lake that one engine alone may write): from then on only Spark reads"
-        f" and writes the two, for good. Else {rest}"
+        f" and writes what was widened, for good. Else {rest}"
     )
 
 

@@ -66,12 +66,12 @@ def set_clock(project: Project, shift_seconds: int) -> None:
     project.source.execute(f"EXEC sandbox.set_clock @shift_seconds = {shift_seconds}")
 
 
-def purge(source: Source) -> None:
+def purge(source: Source, base: int = 900) -> None:
     """Changes that cleanup takes, and one that it leaves."""
-    change_items(source, 900)
+    change_items(source, base)
     newest = source.captured()
     clean_up(source)
-    source.execute("UPDATE dbo.items SET name = N'kept' WHERE id = 1")
+    source.execute(f"UPDATE dbo.items SET name = N'kept', note = '{base}' WHERE id = 1")
     source.captured(minimum=newest)
 
 

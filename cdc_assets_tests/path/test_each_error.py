@@ -40,7 +40,7 @@ PROVOKED_BY = {
     "capture_not_enabled": f"{HERE}::test_a_database_without_cdc",
     "capture_not_ready": "path/test_opening.py"
     "::test_a_person_waits_for_a_new_snapshot_and_is_told_in_the_end",
-    "checkpoint": "path/test_streams.py::test_a_table_that_no_settings_know",
+    "checkpoint": "path/test_own_streams.py::test_a_table_that_no_settings_know",
     "child_failed": f"{HERE}::test_a_second_sandbox_on_one_state",
     "commit_conflict": f"{HERE}::test_two_resets_at_once",
     "data_loss": "path/test_losses.py::test_by_default_nothing_is_written",

@@ -128,7 +128,7 @@ def test_a_type_that_bronze_cannot_hold_stops_before_reading(
     with pytest.raises(SchemaChangedError, match=rf"column {column} is .* cannot hold") as stopped:
         run_sync(items)
     assert "delta.enableTypeWidening" in str(stopped.value)
-    assert "only Spark reads and writes the two, for good" in str(stopped.value)
+    assert "only Spark reads and writes what was widened, for good" in str(stopped.value)
     assert len(items.bronze(TABLE)) == rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -49,6 +50,13 @@ def test_the_stream_gives_what_the_sync_gives(items: Project, tmp_path: Path) ->
     synced = [row for row in items.bronze(TABLE) if row["_operation"] != 0]
     assert in_order(rows) == in_order(synced)
     assert len({row["_start_lsn"] for row in rows}) == 12
+    _, _, offset = (tmp_path / "checkpoint" / "offsets" / "2").read_text().splitlines()
+    newest = items.database().lake.control.read()[f"bronze/{TABLE}"].end
+    assert newest is not None
+    assert json.loads(offset) == {
+        "lsn": items.source.captured(),
+        "commit_ts": newest.commit_ts.isoformat(timespec="milliseconds"),
+    }
     change_items(items.source, 700)
     (more,) = [batch for batch in read_stream(options(items), tmp_path / "checkpoint") if batch]
     assert {row["_start_lsn"] for row in more} & {row["_start_lsn"] for row in rows} == set()

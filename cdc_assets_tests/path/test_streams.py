@@ -1,20 +1,19 @@
 """`CdcStream`: the stream writes the sync's bronze, and a table moves from one to the other.
 
-The fault points that a stream passes are also in `test_stream_crashes`, with SIGKILL.
+The fault points that a stream passes are in `test_stream_crashes`; a stream of a table that no
+settings know is in `test_own_streams`.
 """
 
 from __future__ import annotations
 
 import shutil
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from cdc_assets import faults
+from cdc_assets.contract import Event
 from cdc_assets.errors import (
     AnotherWriterError,
     CheckpointError,
@@ -22,9 +21,7 @@ from cdc_assets.errors import (
     SeedRefusedError,
     SettingsError,
 )
-from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.stream import CdcStream, NewGenerationWarning, sink
-from cdc_assets_tests.path.changing import commit
 from cdc_assets_tests.path.chunking import chunked
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, once, purge, run_sync
 from cdc_assets_tests.path.streaming import (
@@ -33,7 +30,6 @@ from cdc_assets_tests.path.streaming import (
     finish,
     in_order,
     named,
-    options,
     run_stream,
     stream,
 )
@@ -140,117 +136,6 @@ def test_a_sync_beside_a_running_stream_stops_it(
     items.assert_identical(TABLE, COLUMNS)
 
 
-STOPS = (
-    FaultPoint.SNAPSHOT_OPENED,
-    FaultPoint.SNAPSHOT_APPENDED,
-    FaultPoint.GENERATION_WRITTEN,
-    FaultPoint.BRONZE_APPENDED,
-    FaultPoint.FACTS_WRITTEN,
-    FaultPoint.STREAM_RECORDED,
-)
-
-
-def test_stopped_at_every_point(
-    items: Project,
-    tmp_path: Path,
-    checkpoint: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """B024: it starts again where it was stopped, each time, and ends with the sync's bronze."""
-    synced = another(items, tmp_path / "synced", "arrow")
-    load(synced)
-    for place, point in enumerate(STOPS):
-        with monkeypatch.context() as stopping:
-            stopping.setattr(faults, "reach", stop_at(point))
-            with pytest.raises(Exception, match="stopped"):
-                run_stream(items, checkpoint, bootstrap=True)
-        change_items(items.source, 100 * (place + 1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NewGenerationWarning)
-        run_stream(items, checkpoint, bootstrap=True)
-    run_sync(synced)
-    items.assert_each_change_once(TABLE)
-    ours, theirs = ([r for r in p.bronze(TABLE) if r["_operation"]] for p in (items, synced))
-    first = ours[0]["_start_lsn"]
-    assert in_order(ours) == in_order([r for r in theirs if r["_start_lsn"] >= first])
-    load(items)
-    items.assert_identical(TABLE, COLUMNS)
-
-
-def stop_at(point: FaultPoint) -> Callable[[FaultPoint], None]:
-    """In place of a kill: what comes after the point does not happen."""
-
-    def reach(reached: FaultPoint) -> None:
-        if reached is point:
-            raise RuntimeError("stopped")
-
-    return reach
-
-
-def own_stream(items: Project, target: Path, checkpoint: Path, **more: Any) -> Any:
-    """A stream of a table that is in no settings, until all is read."""
-    given = more.pop("given", {})
-    own = stream(items, **options(items, **given))
-    return finish(own.to_delta(str(target), "items-stream", str(checkpoint), trigger=NOW, **more))
-
-
-def own_lake(items: Project, target: Path) -> Any:
-    """Its bookkeeping."""
-    own = stream(items, **options(items))
-    return own._place(own._settings, str(target), "items-stream", None).database.lake
-
-
-def test_a_table_that_no_settings_know(items: Project, tmp_path: Path, checkpoint: Path) -> None:
-    """B025: a checkpoint that is lost, or set back, is an error that says what to do."""
-    target = tmp_path / "own" / "items"
-    first = own_stream(items, target, checkpoint, bootstrap=True).generation
-    change_items(items.source)
-    own_stream(items, target, checkpoint)
-    shutil.copytree(checkpoint, older := checkpoint.with_name("older"))
-    own = stream(items, **options(items))
-    assert own.snapshot(str(target), "items-stream") == first.start
-    change_items(items.source, 300)
-    own_stream(items, target, checkpoint)
-    lake = own_lake(items, target)
-    assert [row.rows for row in lake.facts.batches(str(target)) if row.rows] == [13, 11]
-    assert lake.control.read()[str(target)].end_lsn == items.source.captured()
-    checkpoint.rename(newest := checkpoint.with_name("newest"))
-    with pytest.raises(CheckpointError, match=r"not there.*Restore the checkpoint"):
-        own_stream(items, target, checkpoint)
-    older.rename(checkpoint)
-    with pytest.raises(CheckpointError, match=r"set back.*Restore the checkpoint"):
-        own_stream(items, target, checkpoint)
-    shutil.rmtree(checkpoint)
-    newest.rename(checkpoint)
-    purge(items.source)
-    with pytest.warns(NewGenerationWarning, match="lost"):
-        query = own_stream(items, target, checkpoint, bootstrap=True, on_data_loss="resnapshot")
-    assert query.generation.number == 1
-    change_items(items.source, 500)
-    assert own_stream(items, target, checkpoint).generation.number == 1
-    apps = [row.app_id for row in lake.facts.batches(str(target)) if row.rows]
-    assert apps == ["items-stream", "items-stream", "items-stream.g1"]
-
-
-def test_an_own_stream_without_a_snapshot_skips_what_is_lost(
-    items: Project, tmp_path: Path, checkpoint: Path
-) -> None:
-    """B051: from the latest on; a gap is in the facts, and the stream goes on past it."""
-    target = tmp_path / "items"
-    change_items(items.source)
-    given = {"startingLsn": "latest", "failOnDataLoss": "no"}
-    own_stream(items, target, checkpoint, given=given)
-    lake = own_lake(items, target)
-    assert [row for row in lake.facts.batches(str(target)) if row.rows] == []
-    purge(items.source)
-    assert own_stream(items, target, checkpoint, given=given).generation.number == 0
-    left = items.source.rows("SELECT COUNT(*) FROM cdc.dbo_items_CT")[0][0]
-    assert [row.rows for row in lake.facts.batches(str(target)) if row.rows] == [left]
-    assert [row.event for row in lake.facts.events()] == ["data_skipped"]
-    with pytest.raises(SettingsError, match="began with a snapshot"):
-        own_stream(items, target, checkpoint, on_data_loss="resnapshot")
-
-
 def test_a_checkpoint_of_another_program_is_left_alone(items: Project, checkpoint: Path) -> None:
     """B025: neither what it holds nor a place that cannot be written is taken for a new one."""
     load(items)
@@ -258,64 +143,46 @@ def test_a_checkpoint_of_another_program_is_left_alone(items: Project, checkpoin
     (checkpoint / "offsets" / "0").write_text("v1\n{}\n{}")
     with pytest.raises(CheckpointError, match="nothing that says whose"):
         run_stream(items, checkpoint)
+    run_stream(items, ours := checkpoint.with_name("ours"))
+    (ours / "offsets" / "0").write_text("v2\n{}\n{}")
+    with pytest.raises(CheckpointError, match="offsets/0 is no offset of ours"):
+        run_stream(items, ours)
     (file := checkpoint.with_name("file")).write_text("no folder")
     with pytest.raises(CheckpointError, match="cannot be read or written"):
         run_stream(items, file / "checkpoint")
 
 
-def test_the_bronze_of_a_sync_is_no_target_of_an_own_stream(
-    items: Project, checkpoint: Path
+def test_a_loss_beside_a_chunked_snapshot_is_not_skipped(
+    project: Project, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load(items)
-    change_items(items.source)
-    load(items)
-    bronze = items.database().table(TABLE).bronze_uri
-    with pytest.raises(SettingsError, match="bronze of the table dbo_items"):
-        own_stream(items, Path(bronze), checkpoint)
-    with pytest.raises(SettingsError, match="not where the settings have it"):
-        run_stream(items, checkpoint, target="elsewhere")
+    """Chunks from before the gap would stay as they were: the next start opens another snapshot.
 
-
-HEALING = (FaultPoint.LOSS_RECORDED, FaultPoint.SNAPSHOT_OPENED, FaultPoint.SNAPSHOT_APPENDED)
-
-
-def test_a_loss_is_healed_before_the_query_runs(
-    items: Project, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Through a stop at each point that a start passes."""
-    load(items)
-    change_items(items.source)
-    run_stream(items, checkpoint)
-    purge(items.source)
-    with pytest.raises(DataLossError):
-        run_stream(items, checkpoint)
-    for point in HEALING:
-        with monkeypatch.context() as stopping:
-            stopping.setattr(faults, "reach", stop_at(point))
-            with pytest.raises(Exception, match="stopped"):
-                run_stream(items, checkpoint, on_data_loss="resnapshot")
-    with pytest.warns(NewGenerationWarning, match="changes that were lost"):
-        query = run_stream(items, checkpoint, on_data_loss="resnapshot")
-    assert query.generation.number == 1
-    commit(items.source, "UPDATE dbo.items SET name = N'after' WHERE id = 1")
-    assert run_stream(items, checkpoint).generation.number == 1
-    load(items)
-    items.assert_identical(TABLE, COLUMNS)
-    events = [row.event for row in items.database().lake.facts.events()]
-    assert events == ["snapshot_open", "bootstrap", "recovering", "snapshot_open", "resnapshot"]
-
-
-def test_a_stream_beside_a_chunked_snapshot(project: Project, checkpoint: Path) -> None:
-    """The stream opens it and goes on with the changes; a backfill reads it in waves."""
+    Under `skip` too, whether the loss is there at the start or comes while the query runs.
+    """
     chunked(project)
+    project.tables = {TABLE: {"snapshot": "chunked", "chunk_rows": 2, "on_data_loss": "skip"}}
     run_stream(project, checkpoint, bootstrap=True)
+    assert not stream(project).backfill(max_waves=1).done
     change_items(project.source)
-    assert stream(project).backfill(max_waves=1).done is False
+    once(monkeypatch, sink, "poll_tables", lambda: purge(project.source))
+    with pytest.raises(DataLossError, match="removed by cleanup"):
+        run_stream(project, checkpoint)
+    with pytest.warns(NewGenerationWarning, match="changes that were lost"):
+        assert run_stream(project, checkpoint).generation.number == 1
+    change_items(project.source, 300)
     run_stream(project, checkpoint)
+    assert_opened_anew(project)
+
+
+def assert_opened_anew(project: Project) -> None:
+    """The first snapshot was given up for one that is read to its end, and silver is the source."""
     assert stream(project).backfill().done
     load(project)
     project.assert_each_change_once(TABLE)
     project.assert_identical(TABLE, COLUMNS)
+    opened, plan, done = Event.SNAPSHOT_OPEN, Event.SNAPSHOT_PLAN, Event.BOOTSTRAP
+    told = [row.event for row in project.database().lake.facts.events()]
+    assert told == [opened, plan, Event.RECOVERING, opened, plan, done], "it had no other before"
 
 
 def test_an_open_chunked_snapshot_is_the_one_that_is_asked_for(project: Project) -> None:
@@ -335,6 +202,7 @@ def test_snapshot_and_seed_without_a_query(items: Project) -> None:
     taken = own.snapshot()
     change_items(items.source)
     assert own.snapshot() == taken
+    assert len(items.bronze(TABLE)) == 5, "nothing was read for it"
     anew = own.snapshot(resnapshot=True)
     assert anew.lsn > taken.lsn
     with pytest.raises(SeedRefusedError, match="has a snapshot"):

@@ -52,10 +52,18 @@ def test_a_generation_reads_back() -> None:
             Generation.from_json(broken, where="x")
 
 
+def own(version: int, end: int) -> Head:
+    """An own stream's table, whose newest commit's entry is gone from the log."""
+    return Head(version, None, end=offset(end), owns_id=True)
+
+
 def test_the_checkpoint_goes_on_where_nobody_else_wrote() -> None:
     """B025."""
     assert why_anew(OURS, Progress(), Head(7, commit(7))) is None
     assert why_anew(OURS, Progress(4, offset(90)), Head(8, commit(8, Writer(OURS, 4).mark))) is None
+    # Nobody else writes its transaction id, and the log tells of it no more.
+    assert why_anew(OURS, Progress(4, offset(90), offset(90)), own(8, 90)) is None
+    assert why_anew(OURS, Progress(5, offset(80), offset(90)), own(8, 90)) is None
     # Planned and in bronze, and Spark died before it said that it was done.
     assert why_anew(OURS, Progress(5, offset(80)), Head(9, commit(9, Writer(OURS, 5).mark))) is None
 
@@ -72,6 +80,8 @@ def test_the_checkpoint_goes_on_where_nobody_else_wrote() -> None:
         (OURS, Progress(), Head(8, commit(8, Writer(OURS, 0).mark)), "set back"),
         (OURS, Progress(), Head(7, commit(7), offset(71)), "lost"),
         (OURS, Progress(1, offset(90)), Head(7, commit(7), offset(91)), "lost"),
+        (OURS, Progress(1, offset(90), offset(90)), own(8, 91), "set back"),
+        (OURS, Progress(), own(8, 71), "set back"),
     ],
 )
 def test_a_new_generation_says_why(
@@ -102,4 +112,4 @@ def test_a_writer_stops_at_what_is_not_its_own() -> None:
     writer.check(8, commit(8, replace(writer.mark, micro_batch=0)), where="t")
     with pytest.raises(AnotherWriterError, match="batch 8"):
         writer.check(8, commit(8), where="t")
-    assert not is_ours(OURS, 8, None)
+    assert not is_ours(OURS, 8, None, owns_id=False)

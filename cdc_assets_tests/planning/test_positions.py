@@ -7,6 +7,7 @@ import pytest
 
 from cdc_assets.errors import CaptureNotReadyError, DataLossError, HistoryChangedError
 from cdc_assets.lsn import Lsn
+from cdc_assets.names import DatabaseName
 from cdc_assets.planning.clocks import ServerClock
 from cdc_assets.planning.instances import readers
 from cdc_assets.planning.offsets import Offset, furthest
@@ -22,6 +23,7 @@ from cdc_assets.planning.positions import (
 from cdc_assets.planning.records import Identity
 
 NOON = datetime(2026, 11, 30, 12)
+TABLE = DatabaseName("db", "lake").table("t")
 IDENTITY = Identity(1, 2, "dbo_t", NOON)
 
 
@@ -45,7 +47,7 @@ def poll(newest: int | None = 50, watermark: int | None = 10, start: int = 10) -
 def check(position: int, seen: Poll, known: Identity | None = IDENTITY) -> None:
     found = seen.instances["dbo_t"]
     check_continues(at(position), readers(known or found.identity, ()), seen, where="t")
-    check_history(at(position), newest_lsn(seen, found), where="t")
+    check_history(at(position), newest_lsn(seen, found), TABLE)
 
 
 @pytest.mark.parametrize("position", [10, 9, 50])
@@ -102,9 +104,9 @@ def test_a_position_that_the_log_lost() -> None:
     """B017: it maps older commits, and not this one; what is still to come is not asked for."""
     seen = replace(poll(), unmapped=frozenset({Lsn.of_int(20), Lsn.of_int(60)}))
     with pytest.raises(HistoryChangedError, match="is no commit of this database"):
-        check_mapped(at(20), seen, where="t")
-    check_mapped(at(21), seen, where="t")
-    check_mapped(at(60), seen, where="t")
+        check_mapped(at(20), seen, TABLE)
+    check_mapped(at(21), seen, TABLE)
+    check_mapped(at(60), seen, TABLE)
 
 
 def test_a_position_above_the_newest_lsn_is_another_history() -> None:

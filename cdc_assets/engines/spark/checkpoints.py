@@ -81,8 +81,10 @@ class Checkpoints:
         folder = self._folder(number)
         planned = self._numbers(f"{folder}offsets")
         done = self._numbers(f"{folder}commits")
+        newest = max(planned, default=None)
+        planned_end = None if newest is None else self.offset(number, newest)
         end = self.offset(number, max(done)) if done else None
-        return Progress(max(planned, default=None), end)
+        return Progress(newest, end, planned_end)
 
     def offset(self, number: int, micro_batch: int) -> Offset:
         """Where a micro-batch ends; raises `CheckpointError` for what is no offset of ours."""

@@ -23,6 +23,7 @@ from cdc_assets.ingest.outcome import BackfillOutcome
 from cdc_assets.ingest.stream.places import (
     SOURCE_KEY,
     OwnDatabaseName,
+    generation_app,
     own_database,
     settings_of,
 )
@@ -187,7 +188,7 @@ class CdcStream:
         # Late: pyspark is an extra.
         from cdc_assets.engines.spark import streaming  # noqa: PLC0415
 
-        sink = BronzeSink(place.database, place.key, generation, checkpoints)
+        sink = BronzeSink(place.database, place.key, generation, checkpoints, place.is_own)
         planning = OffsetPlanning(
             place.database.name, place.database.settings, place.key, generation
         )
@@ -236,8 +237,7 @@ class CdcStream:
                 "a table that is in no settings needs target and app_id",
                 hint="Name them, or the option `table` for a table of tables.yaml.",
             )
-        number = generation.number if generation else 0
-        app = f"{app_id}.g{number}" if number else app_id
+        app = generation_app(app_id, generation.number if generation else 0)
         target = target.rstrip("/")
         facts = (facts_table or f"{target}_cdc/facts").rstrip("/")
         name_of = OwnDatabaseName(SOURCE_KEY, settings.lake, target, facts, app)

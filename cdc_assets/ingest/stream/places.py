@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import SettingsError
 from cdc_assets.lake.lake import Lake
-from cdc_assets.names import DatabaseName, TableName
+from cdc_assets.names import Command, DatabaseName, TableName
 from cdc_assets.settings import DatabaseSettings, load_settings
 from cdc_assets.settings.load import FILE_PREFIX, connection_text
 from cdc_assets.settings.model import TableSettings
@@ -50,6 +51,15 @@ class OwnDatabaseName(DatabaseName):
         return f"{self.facts.rpartition('/')[0]}/{name}"
 
 
+_CALLS: Mapping[Command, str] = {
+    Command.SYNC: "stream.to_delta with bootstrap=True",
+    Command.RESNAPSHOT: "stream.snapshot({}, resnapshot=True)",
+    Command.BACKFILL: "stream.backfill({})",
+    Command.SEED: "stream.seed(copy, as_of, {})",
+    Command.RESET: "stream.to_delta with another target, app_id and checkpoint",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class OwnTableName(TableName):
     """A table that is in no settings: `key` is the `app_id`, `app` that of the generation."""
@@ -76,6 +86,48 @@ class OwnTableName(TableName):
     def facts_app(self) -> str:
         """The same in the facts."""
         return f"{self.app}#facts"
+
+    def command(self, command: Command) -> str:
+        """How a person runs it: as a call of the `CdcStream`, since no command line knows it."""
+        places = (self.target, self.key, self.database.facts_uri)
+        return _CALLS[command].format(", ".join(map(repr, places)))
+
+    @property
+    def delta_uris(self) -> tuple[str, ...]:
+        """Nobody has told where its silver is, if it has one."""
+        return (self.target,)
+
+    def of_generation(self, number: int) -> OwnTableName:
+        """The table as another generation of the stream writes it."""
+        return replace(self, app=generation_app(self.key, number))
+
+
+@dataclass(frozen=True, slots=True)
+class QueryDatabaseName(DatabaseName):
+    """Where a query of any other sink reads from."""
+
+    def table(self, key: str) -> TableName:
+        """One of its tables."""
+        return QueryTableName(self, key)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTableName(TableName):
+    """A table as a query of any other sink reads it: nothing of it is in a lake of ours."""
+
+    def command(self, _: Command) -> str:
+        """All that a person can do is to start over: the checkpoint is its only position."""
+        return "start the query with a new checkpoint"
+
+    @property
+    def delta_uris(self) -> tuple[str, ...]:
+        """None: its sink is its own."""
+        return ()
+
+
+def generation_app(app_id: str, number: int) -> str:
+    """The transaction id of a generation's batches, where no settings know the table."""
+    return f"{app_id}.g{number}" if number else app_id
 
 
 def settings_of(options: Options) -> tuple[str, str, DatabaseSettings]:
@@ -111,6 +163,12 @@ def _of_file(options: Options) -> tuple[str, str, DatabaseSettings]:
             hint="`table` is <database>.<table>, by their keys.",
         )
     return database, table, found
+
+
+def query_database(settings: DatabaseSettings, key: str) -> Database:
+    """The clients of a query of any other sink."""
+    name = QueryDatabaseName(key, settings.lake)
+    return Database(name, settings, Lake(name, settings.storage_options))
 
 
 def own_database(settings: DatabaseSettings, app_id: str, name: OwnDatabaseName) -> Database:

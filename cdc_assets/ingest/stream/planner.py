@@ -18,7 +18,7 @@ from cdc_assets.ingest.poll import poll_database, read_max_lsn
 from cdc_assets.ingest.ranges import snapshot_ranges
 from cdc_assets.ingest.schema import FittedColumns, check_policy, ddl_changes
 from cdc_assets.ingest.snapshot import constants_at, read_ranges, time_of
-from cdc_assets.ingest.stream.places import settings_of
+from cdc_assets.ingest.stream.places import query_database, settings_of
 from cdc_assets.ingest.sync import known_tables
 from cdc_assets.lake.lake import Lake
 from cdc_assets.lsn import Lsn
@@ -48,7 +48,7 @@ def planner_of(given: Mapping[str, str]) -> SourcePlanner:
     """A planner for `spark.readStream.format("mssql_cdc")`, in any process; `SettingsError`."""
     options = read_options(given)
     database, table, settings = settings_of(options)
-    return SourcePlanner(Database.of(database, settings), table, options)
+    return SourcePlanner(query_database(settings, database), table, options)
 
 
 @dataclass
@@ -123,7 +123,7 @@ class SourcePlanner:
             known = self._known(start)
             with self.database.connections.lend() as connection:
                 instance, poll = self._look(connection, known, start.lsn)
-                check_history(start, newest_lsn(poll, instance), where=str(known.name))
+                check_history(start, newest_lsn(poll, instance), known.name)
                 self._check(known, start, instance, poll)
                 poll = up_to(poll, until)
                 end = readable_end(poll, start)
@@ -158,7 +158,7 @@ class SourcePlanner:
                 instance, poll = self._look(connection, known, None)
                 newest = newest_lsn(poll, instance)
                 at = time_of(connection, self.options.get("snapshotLsn", newest), instance, poll)
-                check_history(at, newest, where=str(known.name), name="snapshotLsn")
+                check_history(at, newest, known.name, name="snapshotLsn")
                 columns = columns_to_load(self.database, known.name, connection, instance, None)
                 count = self.database.settings.num_partitions
                 ranges = snapshot_ranges(connection, instance, columns, count)
@@ -174,7 +174,7 @@ class SourcePlanner:
         table, between = known.name, (start.lsn.next(), end.lsn)
         with self.database.connections.lend() as connection:
             instance, poll = self._look(connection, known, start.lsn)
-            check_history(end, newest_lsn(poll, instance), where=str(table))
+            check_history(end, newest_lsn(poll, instance), table)
             poll, chain = replace(poll, max=end), known.chain(instance, poll)
             check_continues(start, chain, poll, where=str(table))
             told = ddl_changes(connection, chain, poll, *between)

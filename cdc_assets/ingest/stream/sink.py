@@ -27,12 +27,16 @@ from cdc_assets.sqlserver.connection import with_retries
 
 @dataclass(frozen=True)
 class BronzeSink:
-    """What `foreachBatch` calls; a generation's micro-batches come in order, one at a time."""
+    """What `foreachBatch` calls; a generation's micro-batches come in order, one at a time.
+
+    `owns_id` says that the table is in no settings: the transaction id is the generation's own.
+    """
 
     database: Database
     key: str
     generation: Generation
     checkpoints: Checkpoints
+    owns_id: bool
 
     def __call__(self, _: Any, micro_batch: int) -> None:
         """Append one micro-batch and record it; its errors keep their types across the JVM."""
@@ -53,7 +57,8 @@ class BronzeSink:
         newest_rows = functools.cache(database.lake.facts.newest_rows)
         (known,) = known_tables(database, [self.key], newest_rows)
         known = replace(
-            at_start(known, self.generation), stream=Writer(self.generation, micro_batch)
+            at_start(known, self.generation),
+            stream=Writer(self.generation, micro_batch, self.owns_id),
         )
         poll = with_retries(lambda: poll_tables(database, [known]))
         recorder = Recorder(database, poll, {known.name.bronze: known.snapshots})

@@ -17,16 +17,26 @@ from cdc_assets.engines.database import Database
 from cdc_assets.engines.spark.checkpoints import Checkpoints
 from cdc_assets.errors import CheckpointError, SettingsError, SnapshotWaitsError
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.changes import untold_changes
 from cdc_assets.ingest.columns import columns_to_load
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.looking import look_at_open
 from cdc_assets.ingest.losses import find_loss, read_position, recover
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.recording import Recorder
+from cdc_assets.ingest.stream.places import OwnTableName
 from cdc_assets.ingest.stream.planner import SourcePlanner
 from cdc_assets.ingest.sync import known_table, poll_tables, sync
-from cdc_assets.lake.bronze import change_commits
-from cdc_assets.planning.generations import Generation, Head, Progress, next_number, why_anew
+from cdc_assets.lake.bronze import change_commits, changes_end, newest_batch_id
+from cdc_assets.names import Command, TableName
+from cdc_assets.planning.generations import (
+    Generation,
+    Head,
+    Progress,
+    Writer,
+    next_number,
+    why_anew,
+)
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.settings.model import DataLossPolicy
 from cdc_assets.sqlserver.catalog import capture_instances
@@ -77,14 +87,10 @@ def _begun(start: Start) -> Generation:
         assert generation is not None  # noqa: S101 - without one there is a reason
         return generation
     is_first = generation is None and head.version is None
-    if start.is_own and not is_first and not _is_healed(head, progress, generation):
-        raise CheckpointError(
-            reason,
-            where=str(known.name),
-            hint="Restore the checkpoint as it was. Or give the stream another app_id and a new"
-            " checkpoint, with startingLsn at the end of its newest facts row.",
-        )
     number = next_number(generation, head)
+    if start.is_own and not is_first:
+        _check_own(start, known, reason, number, _is_healed(head, progress, generation))
+        _tell_of(start, known, generation)
     if not is_first:
         warnings.warn(
             f"{known.name}: {reason}; generation {number} of the stream goes on at"
@@ -92,12 +98,55 @@ def _begun(start: Start) -> Generation:
             NewGenerationWarning,
             stacklevel=4,
         )
-    # An own stream's generation has a transaction id of its own, which begins anew.
-    began_on = 0 if start.is_own else head.version or 0
-    began = Generation(number, uuid.uuid4().hex, began_on, position)
+    began = Generation(number, uuid.uuid4().hex, _newest_id(start, known, head), position)
     start.checkpoints.begin(began)
     faults.reach(FaultPoint.GENERATION_WRITTEN)
     return began
+
+
+def _check_own(start: Start, known: Known, reason: str, number: int, is_healed: bool) -> None:
+    """Raise `CheckpointError` for an own stream whose checkpoint is not as the stream left it.
+
+    A snapshot for a loss is what begins a generation, and once: one that has written is known to
+    the checkpoint that it left.
+    """
+    assert isinstance(known.name, OwnTableName)  # noqa: S101 - an own stream's is
+    if is_healed:
+        if _version(start, known.name.of_generation(number)) is None:
+            return
+        reason = f"the checkpoint knows no generation {number}, which has written: it was set back"
+    raise CheckpointError(
+        reason,
+        where=str(known.name),
+        hint="Restore the checkpoint as it was. Or give the stream another app_id and a new"
+        " checkpoint: it goes on where its facts and control have it.",
+    )
+
+
+def _tell_of(start: Start, known: Known, generation: Generation | None) -> None:
+    """Record what an own stream's generation has appended, and died before it told.
+
+    The next one has another transaction id, and looks for no batch of this one.
+    """
+    assert generation is not None  # noqa: S101 - a snapshot for a loss has one before it
+    database = start.database
+    known = replace(known, stream=Writer(generation, 0, owns_id=True))
+    poll = with_retries(lambda: poll_tables(database, [known]))
+    instance = known.current(poll.instances, database.settings.instance_of(start.key))
+    untold = untold_changes(database, known, instance, poll)
+    recorder = Recorder(database, poll, {known.name.bronze: known.snapshots})
+    recorder.record([] if untold is None else [untold])
+
+
+def _newest_id(start: Start, known: Known, head: Head) -> int:
+    """The batch id that a new generation goes on from.
+
+    An own stream's has a transaction id of its own, and yet no batch id that bronze has: rows that
+    the log tells no more of are told apart by it.
+    """
+    newest = head.version or 0
+    bronze = start.database.lake.bronze(known.name) if start.is_own else None
+    return newest if bronze is None else max(newest, newest_batch_id(bronze))
 
 
 def _is_healed(head: Head, progress: Progress, generation: Generation | None) -> bool:
@@ -120,7 +169,8 @@ def _loaded(start: Start) -> Known:
         raise SettingsError(
             "it has no snapshot yet, so its changes would begin in the middle",
             where=str(known.name),
-            hint="Start the stream with bootstrap=True, or run `cdc-assets sync` once.",
+            hint="Start the stream with bootstrap=True, or run once:"
+            f" {known.name.command(Command.SYNC)}.",
         )
     if not snapshots.starts_changes and database.lake.bronze(known.name) is None:
         _create(start, known)
@@ -201,13 +251,21 @@ def _head(start: Start, known: Known, generation: Generation | None) -> tuple[He
     """What bronze and the facts say of the table's end, and its position."""
     bronze = start.database.lake.bronze(known.name)
     app_id = known.name.changes_app
-    recorded = start.database.lake.facts.version_of(known.name.facts_app)
-    version, newest = None, None
+    newest, end = None, None
     if bronze is not None:
-        version = bronze.transaction_version(app_id)
         newest = next(iter(change_commits(bronze, app_id, None)), None)
-    version = max(filter(None, (version, recorded)), default=None)
-    head = Head(version, newest, known.snapshots.after_loss)
+        is_untold = newest is None and bronze.transaction_version(app_id) is not None
+        end = changes_end(bronze, app_id) if start.is_own and is_untold else None
+    version = _version(start, known.name)
+    head = Head(version, newest, known.snapshots.after_loss, end, owns_id=start.is_own)
     if known.position is not None:
         return head, read_position(start.database, known)
     return head, generation.start if generation else start.planner.initial()
+
+
+def _version(start: Start, name: TableName) -> int | None:
+    """The last version of a table's transaction id, as bronze and the facts know it."""
+    bronze = start.database.lake.bronze(name)
+    written = None if bronze is None else bronze.transaction_version(name.changes_app)
+    recorded = start.database.lake.facts.version_of(name.facts_app)
+    return max(filter(None, (written, recorded)), default=None)
