@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from cdc_assets import faults
 from cdc_assets.faults import FaultPoint
 from cdc_assets_tests.source import Project
 
-REACH_SECONDS_MAX = 120.0
+REACH_SECONDS_MAX = 240.0
 
 
 KILLED: set[tuple[str, FaultPoint]] = set()
@@ -96,7 +96,8 @@ def stopped_at(
     deadline = time.monotonic() + REACH_SECONDS_MAX
     while not file.exists():
         if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             pytest.fail(f"{point} was not reached:\n{process.communicate()[0]}")
         time.sleep(0.05)
     try:

@@ -12,6 +12,8 @@ from cdc_assets_tests.source import SPARK, Project
 TABLE = "dbo_items"
 PROGRAM = "from cdc_assets_tests.path.streaming import main; main()"
 """A stream of dbo.items in a process of its own, as `killing.kill_at` runs it."""
+BACKFILL = "from cdc_assets_tests.path.streaming import read_chunks; read_chunks()"
+"""The backfill beside it, in another, which needs no session."""
 NOW = {"availableNow": True}
 QUERY_SECONDS_MAX = 120
 
@@ -104,5 +106,16 @@ def main() -> None:
     from cdc_assets.ingest.stream import CdcStream  # noqa: PLC0415
 
     checkpoint, key = sys.argv[1:]
-    given = {"table": f"{key}.{TABLE}", "settings": os.environ["CDC_TABLES"]}
-    finish(CdcStream(session(), given).to_delta(checkpoint=checkpoint, trigger=NOW))
+    own = CdcStream(session(), _given(key))
+    finish(own.to_delta(checkpoint=checkpoint, trigger=NOW, bootstrap=True))
+
+
+def read_chunks() -> None:
+    """What `BACKFILL` does; its arguments are any word and the database's key."""
+    from cdc_assets.ingest.stream import CdcStream  # noqa: PLC0415
+
+    CdcStream(None, _given(sys.argv[2])).backfill()
+
+
+def _given(key: str) -> dict[str, str]:
+    return {"table": f"{key}.{TABLE}", "settings": os.environ["CDC_TABLES"]}
