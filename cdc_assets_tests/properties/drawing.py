@@ -1,0 +1,247 @@
+"""Random histories: the same seed draws the same one, on any machine."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from cdc_assets.faults import FaultPoint as P
+from cdc_assets_tests.properties.keys import KINDS, Key
+from cdc_assets_tests.properties.model import Row, State, Table
+from cdc_assets_tests.properties.statements import (
+    Delete,
+    Insert,
+    Move,
+    Statement,
+    Update,
+    run_all,
+)
+from cdc_assets_tests.properties.steps import (
+    Apply,
+    At,
+    Backfill,
+    Beneath,
+    Capture,
+    Clean,
+    Clock,
+    Disable,
+    End,
+    History,
+    Moment,
+    Step,
+    Switch,
+    Sync,
+    Transaction,
+    Work,
+)
+
+CHANGES = 200
+"""Rows that the transactions of a history change, at least."""
+
+ROUNDS = 4
+"""Times that transactions are followed by runs of the product."""
+
+POOL = 36
+"""Different keys that a table's rows have over the time."""
+
+IN_SYNC = (
+    *(P.SNAPSHOT_OPENED, P.SNAPSHOT_APPENDED, P.BRONZE_APPENDED, P.BRONZE_APPENDED),
+    *(P.FACTS_WRITTEN, P.FACTS_WRITTEN, P.LOSS_RECORDED, P.INSTANCE_SEEN),
+)
+IN_BACKFILL = (P.PLAN_STORED, P.PLAN_TOLD, P.WAVE_APPENDED, P.WAVE_TOLD, P.BACKFILL_COMPLETED)
+IN_APPLY = (P.SILVER_CREATED, P.SILVER_MERGED, Moment.LOOKED, Moment.PINNED, Moment.PINNED)
+KILLED_IN = {Sync: (P.BRONZE_APPENDED, P.FACTS_WRITTEN, P.SILVER_MERGED), Backfill: IN_BACKFILL[2:]}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What histories are like: on which engines, and how many of them kill a process."""
+
+    engines: tuple[str, ...] = ("",)
+    killing: float = 0.1
+    rounds: int = ROUNDS
+    changes: int = CHANGES
+
+
+@dataclass
+class _Drawing:
+    """A history while it is drawn; its own copy of the rows lets most statements do something."""
+
+    draw: random.Random
+    shape: Shape
+    tables: tuple[Table, ...]
+    pools: list[list[Key]]
+    states: tuple[State, ...] = ()
+    changed: int = 0
+    steps: list[Step] = field(default_factory=list)
+    kills: int = 0
+    clean: int | None = None
+    switch: int | None = None
+
+    # --- the source ----------------------------------------------------------------------------
+
+    def chance(self, probability: float) -> bool:
+        return self.draw.random() < probability
+
+    def rows(self, table: int, keys: Sequence[Key]) -> tuple[Row, ...]:
+        draw = self.draw
+        notes = (None, "", "x", "it's", "ü漢")
+        values = ((draw.randrange(1000), draw.choice(notes)) for _ in keys)
+        return tuple(Row(key, n, note) for key, (n, note) in zip(keys, values, strict=True))
+
+    def statement(self) -> Statement:
+        """One that most likely changes rows, of one table."""
+        draw, table = self.draw, self.draw.randrange(len(self.tables))
+        kind, state, pool = self.tables[table].kind, self.states[table], self.pools[table]
+        present = [row.key for row in state.values()]
+        free = [key for key in pool if kind.canonical(key) not in state]
+        choices = ["update"] * 3 + ["delete"] * 2 + ["move"] * 3 if present else []
+        choices += ["insert"] * (5 if len(present) < len(pool) / 2 else 2) if free else []
+        chosen = draw.choice(choices or ["update"])
+        some = draw.sample(present, min(len(present), draw.choice((1, 2, 5, 9, 14))))
+        if chosen == "insert":
+            return Insert(table, self.rows(table, draw.sample(free, min(len(free), len(some) + 2))))
+        if chosen == "delete":
+            return Delete(table, tuple(present if self.chance(0.04) else some))
+        if chosen == "move":
+            return Move(table, self._pairs(some, free, kind.alternate))
+        extra = draw.randrange(100) if self.chance(0.7) else None
+        n = draw.randrange(1000) if self.chance(0.9) else None
+        return Update(table, tuple(some), n, extra)
+
+    def _pairs(
+        self, some: list[Key], free: list[Key], alternate: bool
+    ) -> tuple[tuple[Key, Key], ...]:
+        """Rows to free keys, or around in a ring, or along in a chain that ends in a free one."""
+        draw = self.draw
+        how = draw.choice(("free", "ring", "chain"))
+        if how == "ring" and len(some) > 1 and not alternate:
+            return tuple(zip(some, [*some[1:], some[0]], strict=True))
+        if how == "chain" and free and not alternate:
+            return tuple(zip(some, [*some[1:], draw.choice(free)], strict=True))
+        return tuple(zip(some, draw.sample(free, min(len(free), len(some))), strict=False))
+
+    def transaction(self) -> Transaction:
+        """Some statements, of which several often concern one row."""
+        statements: list[Statement] = []
+        before = self.states
+        rolled_back = self.chance(0.12)
+        for _ in range(self.draw.choice((1, 2, 3, 4))):
+            statement = self.statement()
+            done, self.states, _ = run_all([statement], self.tables, self.states)
+            if done:
+                statements.append(statement)
+                self.changed += 0 if rolled_back else _size(done[0])
+        if rolled_back:
+            self.states = before
+        return Transaction(tuple(statements), rolled_back)
+
+    def busy(self, changes: int) -> None:
+        """Transactions of so many changes, and capture among them."""
+        until = self.changed + changes
+        while self.changed < until:
+            self.steps.append(self.transaction())
+            if self.chance(0.1):
+                self.steps.append(Capture())
+            if self.chance(0.15):
+                self.steps.append(Clock(round(self.draw.uniform(0.1, 2.5), 1)))
+        if self.chance(0.85):
+            self.steps.append(Capture(idle=self.chance(0.2)))
+
+    # --- the product ---------------------------------------------------------------------------
+
+    def engine(self) -> str:
+        return self.draw.choice(self.shape.engines)
+
+    def beneath(self) -> Beneath | None:
+        if not self.chance(0.2):
+            return None
+        draw = self.draw
+        table, changes = draw.randrange(len(self.tables)), self.chance(0.3)
+        return Beneath(table, self.transaction(), draw.choice((0, 0, 1, 2)), changes, self.chance(0.5))
+
+    def at(self, points: Sequence[P | Moment], *others: Step) -> At | None:
+        """An end at a point, or something else at it, or neither."""
+        draw, chance = self.draw, self.draw.random()
+        point, nth = draw.choice(points), draw.choice((1, 1, 1, 2, 3))
+        if chance < 0.22 and isinstance(point, P):
+            return At(point, End.CRASH, nth)
+        if chance < 0.36:
+            return At(point, (self.transaction(), Capture(), *others), nth)
+        return None
+
+    def work(self) -> Work:
+        """A run of the product."""
+        draw = self.draw
+        chunked = [n for n, table in enumerate(self.tables) if table.chunk_rows]
+        kind = draw.choice(["sync"] * 3 + ["apply"] * 3 + ["backfill"] * (3 if chunked else 0))
+        if kind == "apply":
+            return Apply(self.at(IN_APPLY, Sync(), *([Apply()] if self.chance(0.3) else [])), self.engine())
+        work: Work
+        if kind == "backfill":
+            table = draw.choice(chunked)
+            waves = draw.choice((1, 1, 2, 3, None))
+            at = self.at(IN_BACKFILL, draw.choice((Sync(), Apply(), Backfill(table, 1))))
+            work = Backfill(table, waves, at, None if at else self.beneath(), self.engine())
+        else:
+            again = draw.randrange(len(self.tables)) if self.chance(0.15) else None
+            at = self.at(IN_SYNC, draw.choice((Sync(), Apply())))
+            work = Sync(again, at, None if at else self.beneath(), self.engine())
+        killed = KILLED_IN.get(type(work))
+        if killed and not self.kills and work.at is None and self.chance(self.shape.killing / 2):
+            # A process of its own knows no fault of the server's and no new snapshot.
+            self.kills += 1
+            at = At(draw.choice(killed), End.KILL)
+            return Sync(at=at) if isinstance(work, Sync) else replace(work, at=at, beneath=None)
+        return work
+
+    def round(self, number: int) -> None:
+        """Transactions, and what follows them."""
+        self.busy(self.shape.changes // self.shape.rounds + 1)
+        if number == self.switch:
+            self.steps.append(Switch(self.draw.randrange(len(self.tables))))
+        if number == self.clean:
+            self._lose()
+        if self.chance(0.06):
+            self.steps.append(Clock(-round(self.draw.uniform(0.5, 4), 1)))
+        self.steps.append(self.work() if number else Sync(at=self.at(IN_SYNC, Apply())))
+        if self.switch is not None and self.chance(0.4):
+            self.steps += [Disable(table) for table in range(len(self.tables))]
+
+    def _lose(self) -> None:
+        """Changes that cleanup takes unread, and some that it leaves."""
+        table = self.draw.randrange(len(self.tables))
+        self.steps += [self.transaction(), Capture(), self.transaction(), Capture(), Clean(table)]
+        self.steps += [self.transaction(), Capture()]
+
+
+def _size(statement: Statement) -> int:
+    if isinstance(statement, Insert):
+        return len(statement.rows)
+    return len(statement.pairs) if isinstance(statement, Move) else len(statement.keys)
+
+
+def draw_history(seed: int, shape: Shape | None = None) -> History:
+    """The history of a seed."""
+    shape, draw = shape or Shape(), random.Random(seed)
+    kinds = draw.sample(KINDS, 3)
+    tables = []
+    for name, kind in zip("abc", kinds, strict=True):
+        chunk_rows = draw.choice((5, 9)) if draw.random() < 0.45 else None
+        tables.append(Table(name, kind.name, chunk_rows))
+    drawing = _Drawing(draw, shape, tuple(tables), [kind.pool(draw, POOL) for kind in kinds])
+    first: list[Statement] = []
+    for number, pool in enumerate(drawing.pools):
+        size = draw.choice((0, 4, 9, 14))
+        if size:
+            first.append(Insert(number, drawing.rows(number, draw.sample(pool, size))))
+    _, drawing.states, _ = run_all(first, tables, [{} for _ in tables])
+    if draw.random() < 0.35:
+        drawing.clean = draw.randrange(1, shape.rounds)
+    if draw.random() < 0.2:
+        drawing.switch = draw.randrange(1, shape.rounds)
+    partitions, commits_max = draw.choice((1, 2)), draw.choice((None, None, 1, 4))
+    for number in range(shape.rounds):
+        drawing.round(number)
+    return History(seed, tuple(tables), tuple(first), partitions, commits_max, tuple(drawing.steps))

@@ -1,0 +1,67 @@
+"""Histories by their seeds: made to happen, and what a failing one is told as."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from cdc_assets_tests.properties.drawing import Shape, draw_history
+from cdc_assets_tests.properties.steps import History
+from cdc_assets_tests.properties.world import World
+from cdc_assets_tests.source import Server, Source
+
+SEED_VARIABLE = "CDC_HISTORY_SEED"
+"""Names the one seed that is to be run, printed as it goes."""
+
+STEPS_PRINTED_MAX = 6_000
+"""Characters of a failing history that its error has."""
+
+
+class BrokenPromiseError(AssertionError):
+    """A history that did not end right: its seed, its steps and what was wrong."""
+
+
+def run_history(history: History, server: Server, folder: Path, engine: str) -> Counter[str]:
+    """Let one happen on a database of its own; gives how often what happened and was tested.
+
+    Raises what is wrong.
+    """
+    folder.mkdir(parents=True)
+    # What crosses the loopback is nobody's; TLS has its own tests.
+    plain = replace(server, reader=server.reader.replace("Encrypt=yes", "Encrypt=no"))
+    world = World(history, Source.create(plain), folder, engine)
+    with world.opened():
+        world.play()
+    shutil.rmtree(folder)
+    return world.counts
+
+
+def run_seeds(
+    seeds: Iterable[int], shape: Shape, server: Server, folder: Path, engine: str
+) -> Counter[str]:
+    """Let the histories of these seeds happen; the first that is wrong ends it.
+
+    Raises `BrokenPromiseError`.
+    """
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        history = draw_history(seed, shape)
+        try:
+            counts += run_history(history, server, folder / f"seed-{seed}", engine)
+        except Exception as error:
+            raise BrokenPromiseError(
+                f"the history of seed {seed} on {engine}: {type(error).__name__}: {error}\n"
+                f"again: {SEED_VARIABLE}={seed} .venv/bin/pytest cdc_assets_tests/properties"
+                f" -k one_seed\n{str(history)[:STEPS_PRINTED_MAX]}"
+            ) from error
+    return counts
+
+
+def asked_seed() -> int | None:
+    """The seed that the environment names."""
+    text = os.environ.get(SEED_VARIABLE)
+    return int(text) if text else None
