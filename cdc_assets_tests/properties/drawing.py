@@ -28,6 +28,7 @@ from cdc_assets_tests.properties.steps import (
     Disable,
     End,
     History,
+    Limits,
     Moment,
     Step,
     Switch,
@@ -39,10 +40,10 @@ from cdc_assets_tests.properties.steps import (
 CHANGES = 200
 """Rows that the transactions of a history change, at least."""
 
-ROUNDS = 4
+ROUNDS = 3
 """Times that transactions are followed by runs of the product."""
 
-POOL = 36
+POOL = 40
 """Different keys that a table's rows have over the time."""
 
 IN_SYNC = (
@@ -50,7 +51,13 @@ IN_SYNC = (
     *(P.FACTS_WRITTEN, P.FACTS_WRITTEN, P.LOSS_RECORDED, P.INSTANCE_SEEN),
 )
 IN_BACKFILL = (P.PLAN_STORED, P.PLAN_TOLD, P.WAVE_APPENDED, P.WAVE_TOLD, P.BACKFILL_COMPLETED)
-IN_APPLY = (P.SILVER_CREATED, P.SILVER_MERGED, Moment.LOOKED, Moment.PINNED, Moment.PINNED)
+IN_APPLY = (
+    *(P.SILVER_CREATED, P.SILVER_RANGE_MERGED, P.SILVER_MERGED),
+    *(Moment.LOOKED, Moment.PINNED, Moment.PINNED),
+)
+LATER = (Clock(1.5), Capture(idle=True))
+"""What lets a verdict move past a transaction."""
+
 KILLED_IN = {Sync: (P.BRONZE_APPENDED, P.FACTS_WRITTEN, P.SILVER_MERGED), Backfill: IN_BACKFILL[2:]}
 
 
@@ -99,7 +106,7 @@ class _Drawing:
         choices = ["update"] * 3 + ["delete"] * 2 + ["move"] * 3 if present else []
         choices += ["insert"] * (5 if len(present) < len(pool) / 2 else 2) if free else []
         chosen = draw.choice(choices or ["update"])
-        some = draw.sample(present, min(len(present), draw.choice((1, 2, 5, 9, 14))))
+        some = draw.sample(present, min(len(present), draw.choice((1, 2, 6, 12, 18))))
         if chosen == "insert":
             return Insert(table, self.rows(table, draw.sample(free, min(len(free), len(some) + 2))))
         if chosen == "delete":
@@ -132,7 +139,7 @@ class _Drawing:
             done, self.states, _ = run_all([statement], self.tables, self.states)
             if done:
                 statements.append(statement)
-                self.changed += 0 if rolled_back else _size(done[0])
+                self.changed += 0 if rolled_back else size_of(done[0])
         if rolled_back:
             self.states = before
         return Transaction(tuple(statements), rolled_back)
@@ -159,7 +166,9 @@ class _Drawing:
             return None
         draw = self.draw
         table, changes = draw.randrange(len(self.tables)), self.chance(0.3)
-        return Beneath(table, self.transaction(), draw.choice((0, 0, 1, 2)), changes, self.chance(0.5))
+        return Beneath(
+            table, self.transaction(), draw.choice((0, 0, 1, 2)), changes, self.chance(0.5)
+        )
 
     def at(self, points: Sequence[P | Moment], *others: Step) -> At | None:
         """An end at a point, or something else at it, or neither."""
@@ -167,8 +176,8 @@ class _Drawing:
         point, nth = draw.choice(points), draw.choice((1, 1, 1, 2, 3))
         if chance < 0.22 and isinstance(point, P):
             return At(point, End.CRASH, nth)
-        if chance < 0.36:
-            return At(point, (self.transaction(), Capture(), *others), nth)
+        if chance < 0.4:
+            return At(point, (self.transaction(), *LATER, *others), nth)
         return None
 
     def work(self) -> Work:
@@ -177,7 +186,9 @@ class _Drawing:
         chunked = [n for n, table in enumerate(self.tables) if table.chunk_rows]
         kind = draw.choice(["sync"] * 3 + ["apply"] * 3 + ["backfill"] * (3 if chunked else 0))
         if kind == "apply":
-            return Apply(self.at(IN_APPLY, Sync(), *([Apply()] if self.chance(0.3) else [])), self.engine())
+            return Apply(
+                self.at(IN_APPLY, Sync(), *([Apply()] if self.chance(0.3) else [])), self.engine()
+            )
         work: Work
         if kind == "backfill":
             table = draw.choice(chunked)
@@ -216,7 +227,8 @@ class _Drawing:
         self.steps += [self.transaction(), Capture()]
 
 
-def _size(statement: Statement) -> int:
+def size_of(statement: Statement) -> int:
+    """Rows that it changes."""
     if isinstance(statement, Insert):
         return len(statement.rows)
     return len(statement.pairs) if isinstance(statement, Move) else len(statement.keys)
@@ -228,7 +240,7 @@ def draw_history(seed: int, shape: Shape | None = None) -> History:
     kinds = draw.sample(KINDS, 3)
     tables = []
     for name, kind in zip("abc", kinds, strict=True):
-        chunk_rows = draw.choice((5, 9)) if draw.random() < 0.45 else None
+        chunk_rows = draw.choice((5, 9)) if draw.random() < 0.4 else None
         tables.append(Table(name, kind.name, chunk_rows))
     drawing = _Drawing(draw, shape, tuple(tables), [kind.pool(draw, POOL) for kind in kinds])
     first: list[Statement] = []
@@ -241,7 +253,9 @@ def draw_history(seed: int, shape: Shape | None = None) -> History:
         drawing.clean = draw.randrange(1, shape.rounds)
     if draw.random() < 0.2:
         drawing.switch = draw.randrange(1, shape.rounds)
-    partitions, commits_max = draw.choice((1, 2)), draw.choice((None, None, 1, 4))
+    limits = Limits(
+        draw.choice((1, 2)), draw.choice((None, None, 1, 4)), draw.choice((12, 10**6, 10**6, 10**6))
+    )
     for number in range(shape.rounds):
         drawing.round(number)
-    return History(seed, tuple(tables), tuple(first), partitions, commits_max, tuple(drawing.steps))
+    return History(seed, tuple(tables), tuple(first), limits, tuple(drawing.steps))

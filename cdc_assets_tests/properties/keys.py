@@ -74,7 +74,9 @@ def _unicode(value: object) -> str:
 
 def _int(draw: random.Random) -> Key:
     edges = (-(2**31), -1, 0, 2**31 - 1)
-    return (draw.choice(edges) if draw.random() < 0.05 else draw.choice((0, 5000)) + draw.randrange(40),)
+    return (
+        draw.choice(edges) if draw.random() < 0.05 else draw.choice((0, 5000)) + draw.randrange(40),
+    )
 
 
 def _bigint(draw: random.Random) -> Key:
@@ -130,7 +132,9 @@ KINDS = (
         _quoted,
         order=date.fromisoformat,
     ),
-    KeyKind("decimal", ("decimal(12,3)",), lambda draw: (Decimal(draw.randrange(-30, 30)).scaleb(-3),)),
+    KeyKind(
+        "decimal", ("decimal(12,3)",), lambda draw: (Decimal(draw.randrange(-30, 30)).scaleb(-3),)
+    ),
     KeyKind("datetime2", ("datetime2(7)",), _moment, _ticks),
     KeyKind("nullable", (_CI,), _nullable, _quoted, folded=_word_folded, alternate=True),
 )

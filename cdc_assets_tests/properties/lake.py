@@ -35,7 +35,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk that was read: its place in its snapshot, its bounds as texts, its stamp, its wave."""
+    """A chunk that was read: its number, wave and stamp, and its bounds as texts."""
 
     snapshot: str
     number: int
@@ -54,8 +54,8 @@ class Lake:
 
     def version(self, name: str) -> int | None:
         """A table's newest version; None where it is not there."""
-        place = self._folder / name
-        return DeltaTable(place).version() if DeltaTable.is_deltatable(str(place)) else None
+        log = self._folder / name / "_delta_log"
+        return max((int(file.stem) for file in log.glob("0*.json")), default=None)
 
     def rows(self, name: str) -> list[Record]:
         """All rows of a table as it is now; none where it is not there."""

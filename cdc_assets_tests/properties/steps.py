@@ -134,19 +134,27 @@ Step = Happening | Work
 
 
 @dataclass(frozen=True)
+class Limits:
+    """The product's settings that cut its work: connections, commits of a batch, rows ranked."""
+
+    partitions: int
+    commits_max: int | None
+    rank_rows_max: int
+
+
+@dataclass(frozen=True)
 class History:
     """Tables, how the product is set up, and what happens."""
 
     seed: int
     tables: tuple[Table, ...]
     first_rows: tuple[Statement, ...]
-    partitions: int
-    commits_max: int | None
+    limits: Limits
     steps: tuple[Step, ...]
 
     def __str__(self) -> str:
         head = [
-            f"seed {self.seed}, {self.partitions} partitions, commits_max {self.commits_max}",
+            f"seed {self.seed}, {self.limits}",
             *(f"  {number}: {table}" for number, table in enumerate(self.tables)),
             *(f"  {statement}" for statement in self.first_rows),
         ]

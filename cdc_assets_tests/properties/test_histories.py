@@ -14,16 +14,35 @@ it alone, and prints it.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from cdc_assets_tests.properties.drawing import CHANGES, Shape, draw_history
+from cdc_assets_tests.properties.drawing import (
+    CHANGES,
+    IN_APPLY,
+    IN_BACKFILL,
+    IN_SYNC,
+    Shape,
+    draw_history,
+    size_of,
+)
+from cdc_assets_tests.properties.keys import KINDS
+from cdc_assets_tests.properties.model import State
 from cdc_assets_tests.properties.running import SEED_VARIABLE, asked_seed, run_history, run_seeds
-from cdc_assets_tests.properties.statements import run_all
-from cdc_assets_tests.properties.steps import Transaction
+from cdc_assets_tests.properties.statements import Move, run_all
+from cdc_assets_tests.properties.steps import (
+    Clock,
+    End,
+    History,
+    Moment,
+    Step,
+    Sync,
+    Transaction,
+)
 from cdc_assets_tests.source import Server
 
 pytestmark = pytest.mark.sandbox
@@ -38,6 +57,9 @@ SOAK_SHARDS = 100
 
 ARROW = Shape()
 BOTH = Shape(engines=("arrow", "spark", "spark"), killing=0.0)
+
+IN_PASSING = {*IN_SYNC, *IN_BACKFILL, *IN_APPLY} - set(Moment)
+"""The points that runs stop at."""
 
 ALWAYS_TESTED = ("arrivals", "bronze as of its verdict", "silver at its verdict", "changes")
 
@@ -86,22 +108,66 @@ def test_a_seed_is_one_history() -> None:
 
 
 def test_histories_are_what_is_said_of_them() -> None:
-    """Their size, and that nothing they are about is missing among those of `make test`."""
+    """Each has its changes, and all that they are about is among those of `make test`."""
     seen: Counter[str] = Counter()
     for seed in range(ON_ARROW):
         history = draw_history(seed, ARROW)
+        assert changes_of(history) >= CHANGES
         assert len(history.tables) == 3
         seen.update(table.kind_name for table in history.tables)
-        seen.update(type(step).__name__ for step in history.steps)
-        seen["changes"] += _changes(history.steps)
-        seen["chunked"] += any(table.chunk_rows for table in history.tables)
-    assert seen["changes"] >= CHANGES * ON_ARROW
-    assert len(seen) == len(list(itertools.chain(seen)))
+        seen.update(str(table.chunk_rows is None) for table in history.tables)
+        for step in history.steps:
+            seen.update((type(step).__name__, *marks_of(step)))
+    wanted = {
+        *(kind.name for kind in KINDS),
+        *(kind.__name__ for kind in get_args(Step)),
+        *("True", "False", "rolled back", "ring", "beneath", "resnapshot", "clock back"),
+        *(f"{what} {point}" for point in IN_PASSING for what in ("crash", "beside")),
+        *("kill", "beside pinned", "beside looked"),
+    }
+    assert wanted <= seen.keys(), wanted - seen.keys()
 
 
-def _changes(steps: object) -> int:
-    del steps
-    return CHANGES
+def changes_of(history: History) -> int:
+    """Rows that its transactions change; not those of one that is rolled back, or within a run."""
+    states: tuple[State, ...] = tuple({} for _ in history.tables)
+    _, states, _ = run_all(history.first_rows, history.tables, states)
+    count = 0
+    for step, is_own in transactions(history.steps):
+        done, after, _ = run_all(step.statements, history.tables, states)
+        if not step.rolled_back:
+            states = after
+            count += sum(size_of(statement) for statement in done) if is_own else 0
+    return count
 
 
-_ = (run_all, Transaction)
+def transactions(steps: Iterable[Step], is_own: bool = True) -> Iterator[tuple[Transaction, bool]]:
+    """All of them in their order, and whether each is a step of the history itself."""
+    for step in steps:
+        if isinstance(step, Transaction):
+            yield step, is_own
+        at, beneath = getattr(step, "at", None), getattr(step, "beneath", None)
+        if at is not None and not isinstance(at.what, End):
+            yield from transactions(at.what, is_own=False)
+        if beneath is not None:
+            yield beneath.transaction, False
+
+
+def marks_of(step: Step) -> Iterator[str]:
+    """What is special of a step."""
+    if isinstance(step, Transaction):
+        if step.rolled_back:
+            yield "rolled back"
+        moves = (s.pairs for s in step.statements if isinstance(s, Move) and len(s.pairs) > 1)
+        if any({old for old, _ in pairs} == {new for _, new in pairs} for pairs in moves):
+            yield "ring"
+    if isinstance(step, Clock) and step.seconds < 0:
+        yield "clock back"
+    if isinstance(step, Sync) and step.resnapshot is not None:
+        yield "resnapshot"
+    if getattr(step, "beneath", None) is not None:
+        yield "beneath"
+    at = getattr(step, "at", None)
+    if at is not None:
+        yield f"{at.what if isinstance(at.what, End) else 'beside'} {at.point}"
+        yield str(at.what) if isinstance(at.what, End) else ""

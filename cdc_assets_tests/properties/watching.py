@@ -16,7 +16,6 @@ from cdc_assets_tests.properties.lake import (
     key_of,
     place_of,
     reduced,
-    values_of,
 )
 from cdc_assets_tests.properties.model import Commit, Model, Table, View, differences
 
@@ -85,7 +84,9 @@ class Watch:
         rows = self.lake.bronze(self.table)
         places = Counter(place_of(row) for row in rows if row["_operation"] != 0)
         assert max(places.values(), default=1) == 1, f"twice: {places.most_common(3)}"
-        taken = Counter((r["_snapshot"], key_of(self.table, r)) for r in rows if not r["_operation"])
+        taken = Counter(
+            (r["_snapshot"], key_of(self.table, r)) for r in rows if not r["_operation"]
+        )
         assert max(taken.values(), default=1) == 1, f"twice in one snapshot: {taken.most_common(3)}"
         commits = {c.lsn: c for c in self.model.commits if c.lsn is not None}
         for lsn, count in Counter(lsn for lsn, *_ in places).items():
@@ -125,8 +126,8 @@ class Watch:
         """Its changes before the verdict, on its newest snapshot before it, are the source then."""
         verdict = bronze.get("finalized_until")
         whole = [t for t in snapshots if t.complete and verdict and t.time < verdict]
-        if not whole or any(t.moves and t.time >= verdict for t in snapshots):
-            return
+        if not whole or whole[-1].lsn < (_start(snapshots) or ""):
+            return  # The changes start anew at one that is not before it, or not complete.
         base = whole[-1].lsn
         rows = [
             row

@@ -1,4 +1,4 @@
-"""A random history made to happen: the source's statements, the product's runs, the looks."""
+"""A random history made to happen: the product's runs among what happens, and the looks."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cdc_assets import faults
-from cdc_assets.cli.wire import wire
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import AnotherWriterError, CdcError, CommitConflictError, DataLossError
 from cdc_assets.faults import FaultPoint
@@ -27,29 +24,22 @@ from cdc_assets.ingest.sync import sync
 from cdc_assets.lake.lake import Lake as ProductLake
 from cdc_assets.silver.apply import apply_tables
 from cdc_assets_tests.path.killing import COMMAND_LINE
-from cdc_assets_tests.properties.lake import Lake
-from cdc_assets_tests.properties.model import Model, Table
-from cdc_assets_tests.properties.statements import Statement, run_all
+from cdc_assets_tests.properties.staging import Stage
 from cdc_assets_tests.properties.steps import (
     Apply,
     At,
     Backfill,
     Beneath,
     Capture,
-    Clean,
     Clock,
-    Disable,
     End,
     Happening,
     History,
     Moment,
     Step,
-    Switch,
     Sync,
-    Transaction,
     Work,
 )
-from cdc_assets_tests.properties.watching import Watch
 from cdc_assets_tests.source import Project, Source
 
 ROUNDS_MAX = 8
@@ -57,74 +47,24 @@ ROUNDS_MAX = 8
 
 KILL_SECONDS_MAX = 60.0
 
-_NEW_ENTRIES = (
-    "SELECT CONVERT(varchar(22), start_lsn, 1), tran_end_time FROM cdc.lsn_time_mapping"
-    " WHERE start_lsn > CONVERT(binary(10), '{}', 1) AND tran_id <> 0x00000000000000000000"
-    " ORDER BY start_lsn"
-)
-_NO_LSN = "0x" + "0" * 20
-_OTHER_MARK = (22957, 22964)
-"""Cleanup's errors for a mark that is below the instance's, or no commit's any more."""
-
 
 class CrashError(BaseException):
     """The end of a run at a point; no handler of errors catches it."""
 
 
-class World:
+class World(Stage):
     """One history on a database of its own; `engine` does the product's work unless a step says."""
 
     def __init__(self, history: History, source: Source, folder: Path, engine: str) -> None:
-        self.history = history
-        self.source = source
+        super().__init__(history, source, folder)
         self.engine = engine
-        self.folder = folder
-        self.model = Model(history.tables)
-        self.lake = Lake(folder / "lake" / "sales")
-        self.watches = [Watch(self.model, self.lake, table) for table in history.tables]
-        self.extra: set[int] = set()
-        self.disabled: set[int] = set()
-        self.counts: Counter[str] = Counter()
-        self._shift = 0.0
-        self._newest = _NO_LSN
         self._lock = threading.Lock()
         self._hooked = False
         self._crashes = 0
 
-    # --- before --------------------------------------------------------------------------------
-
-    @contextmanager
-    def opened(self) -> Iterator[World]:
-        """With its tables, and one connection for all that happens at the source."""
-        with wire(self.source.server.admin, database=self.source.name) as self._cursor:
-            self._prepare()
-            try:
-                yield self
-            finally:
-                self._sql("EXEC sandbox.set_clock @shift_seconds = 0", "EXEC sandbox.clear_faults")
-
-    def _sql(self, *texts: str) -> None:
-        for text in texts:
-            self._cursor.execute(text)
-
-    def _rows(self, text: str) -> list[tuple[Any, ...]]:
-        self._cursor.execute(text)
-        return [tuple(row) for row in self._cursor.fetchall()]
-
-    def _prepare(self) -> None:
-        tables = self.history.tables
-        for table in tables:
-            self._sql(_create(table))
-        done, states, _ = run_all(self.history.first_rows, tables, self.model.now)
-        self._sql(*(statement.sql(tables[statement.table], extra=False) for statement in done))
-        self.model.begin(states)
-        for table in tables:
-            self.source.enable(table.name)
-        self.source.stop_capture()
-
     def project(self, engine: str = "") -> Project:
         """The product's settings."""
-        history, engine = self.history, engine or self.engine
+        history, limits, engine = self.history, self.history.limits, engine or self.engine
         project = Project(self.folder, self.source, engine)
         for table in history.tables:
             chunked = {"snapshot": "chunked", "chunk_rows": table.chunk_rows}
@@ -138,12 +78,13 @@ class World:
             "on_data_loss": "resnapshot",
             "resnapshot_interval_days": 0,
             "min_headroom_hours": 0,
-            **({"max_commits_per_batch": history.commits_max} if history.commits_max else {}),
+            **({"max_commits_per_batch": limits.commits_max} if limits.commits_max else {}),
         }
         project.extra = {
             "defaults": defaults,
-            "num_partitions": history.partitions,
+            "num_partitions": limits.partitions,
             "rows_per_range_min": 5,
+            "arrow_rank_rows_max": limits.rank_rows_max,
         }
         return project
 
@@ -197,101 +138,6 @@ class World:
         if isinstance(step, Apply):
             for watch in self.watches:
                 watch.uncertain = False
-
-    def happen(self, step: Happening) -> None:
-        """Something at the source."""
-        if isinstance(step, Transaction):
-            self._transact(step)
-        elif isinstance(step, Capture):
-            self._sql(f"EXEC sandbox.capture_now @idle = {int(step.idle)}")
-            self._captured()
-        elif isinstance(step, Clock):
-            self._shift += step.seconds
-            self._sql(f"EXEC sandbox.set_clock @shift_seconds = {self._shift}")
-            if step.seconds < 0:
-                for watch in self.watches:
-                    watch.steady = False
-        elif isinstance(step, Clean):
-            self._clean(step.table)
-        elif isinstance(step, Switch):
-            self._switch(step.table)
-        else:
-            self._disable(step.table)
-
-    def _transact(self, step: Transaction) -> None:
-        text, finish = self._prepared(step)
-        if text:
-            self._sql(text)
-            finish()
-
-    def _prepared(self, step: Transaction) -> tuple[str, Callable[[], None]]:
-        """A transaction's text, "" where nothing of it can be done, and what then is to be noted."""
-        tables = self.history.tables
-        done, states, counts = run_all(step.statements, tables, self.model.now, self.extra)
-        body = "; ".join(self._text(statement) for statement in done)
-        if not done:
-            return "", lambda: None
-        end = "ROLLBACK" if step.rolled_back else "COMMIT"
-
-        def finish() -> None:
-            self.counts["changes"] += sum(counts)
-            if not step.rolled_back:
-                self.model.commit(states, counts)
-
-        return f"SET NOCOUNT ON; BEGIN TRANSACTION; {body}; {end} TRANSACTION", finish
-
-    def _text(self, statement: Statement) -> str:
-        table = self.history.tables[statement.table]
-        return statement.sql(table, extra=statement.table in self.extra)
-
-    def _captured(self) -> None:
-        """Give the model's commits the LSNs and times that the server has given them."""
-        entries = self._rows(_NEW_ENTRIES.format(self._newest))
-        if entries:
-            self._newest = entries[-1][0]
-            self.model.captured(entries)
-
-    def _clean(self, number: int) -> None:
-        table, watch = self.history.tables[number], self.watches[number]
-        mark = self._rows("SELECT CONVERT(varchar(22), sys.fn_cdc_get_max_lsn(), 1)")[0][0]
-        if mark is None:
-            return
-        there = watch.read()
-        names = [] if number in self.disabled else [table.key]
-        names += [_second(table)] if number in self.extra else []
-        for name in names:
-            text = f"DECLARE @to binary(10); SET @to = CONVERT(binary(10), '{mark}', 1);"
-            try:
-                self._sql(f"{text} EXEC sys.sp_cdc_cleanup_change_table N'{name}', @to")
-            except Exception as error:
-                if getattr(error, "number", 0) not in _OTHER_MARK:
-                    raise
-        lost = {
-            commit.lsn
-            for commit in self.model.commits
-            if commit.lsn and commit.lsn < mark and commit.recorded[number]
-        }
-        watch.purged |= lost - there
-        watch.cleaned = True
-        self.counts["purged"] += bool(lost - there)
-
-    def _switch(self, number: int) -> None:
-        if number in self.extra:
-            return
-        table = self.history.tables[number]
-        self._sql(f"ALTER TABLE dbo.{table.name} ADD extra int NULL")
-        self.source.enable(table.name, instance=_second(table))
-        self.extra.add(number)
-        self.counts["switch"] += 1
-
-    def _disable(self, number: int) -> None:
-        table = self.history.tables[number]
-        told = {row["event"] for row in self.lake.events(table)}
-        if number in self.disabled or "capture_instance_switched" not in told:
-            return
-        self._sql(f"EXEC sys.sp_cdc_disable_table N'dbo', N'{table.name}', N'{table.key}'")
-        self.disabled.add(number)
-        self.counts["disabled"] += 1
 
     # --- the product's runs --------------------------------------------------------------------
 
@@ -396,7 +242,9 @@ class World:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(faults, "reach", here)
                 for name, moment in (("silver", Moment.LOOKED), ("bronze", Moment.PINNED)):
-                    patch.setattr(ProductLake, name, _then(getattr(ProductLake, name), here, moment))
+                    patch.setattr(
+                        ProductLake, name, _then(getattr(ProductLake, name), here, moment)
+                    )
                 yield
         finally:
             self._hooked = False
@@ -407,14 +255,14 @@ class World:
         if beneath is None:
             yield
             return
-        text, finish = self._prepared(beneath.transaction)
+        text, finish = self.prepared(beneath.transaction)
         table = self.history.tables[beneath.table]
         if text:
             if beneath.captured:
                 text += "; EXEC sandbox.capture_now"
             place = f"cdc.{table.key}_CT" if beneath.changes else f"dbo.{table.name}"
             quoted = text.replace("'", "''")
-            self._sql(
+            self.execute(
                 f"EXEC sandbox.fault @kind = N'execute', @table = N'{place}',"
                 f" @after = {beneath.nth}, @login = N'{self.source.server.reader_login}',"
                 f" @text = N'{quoted}'"
@@ -422,11 +270,11 @@ class World:
         try:
             yield
         finally:
-            if text and not self._rows("EXEC sandbox.faults"):
+            if text and not self.ask("EXEC sandbox.faults"):
                 self.counts["beneath"] += 1
                 finish()
-                self._captured()
-            self._sql("EXEC sandbox.clear_faults")
+                self.note_captured()
+            self.execute("EXEC sandbox.clear_faults")
 
     # --- the end -------------------------------------------------------------------------------
 
@@ -434,7 +282,8 @@ class World:
         """Runs without faults bring all of it into silver, with a verdict that says so."""
         lacking = {}
         for _ in range(ROUNDS_MAX):
-            for step in (Clock(2.0), Capture(idle=True), Sync(), *self._left(), Apply()):
+            # A snapshot's read is before the verdict that is waited for.
+            for step in (*self._left(), Clock(2.0), Capture(idle=True), Sync(), Apply()):
                 self.do(step)
             self.look()
             found = {w.table.name: w.is_complete() for w in self.watches}
@@ -444,26 +293,17 @@ class World:
         assert not lacking, "after all, silver is not the source:\n" + "\n".join(
             f"{name}: {text}" for name, text in lacking.items()
         )
-        self._is_model()
+        self.is_model()
         for watch in self.watches:
             self.counts.update(watch.counts)
 
     def _left(self) -> Iterator[Step]:
         """Backfills of the snapshots that are open in chunks."""
         for number, table in enumerate(self.history.tables):
-            if any(taken.chunked and not taken.complete for taken in self.lake.snapshots(table)[-1:]):
+            if any(
+                taken.chunked and not taken.complete for taken in self.lake.snapshots(table)[-1:]
+            ):
                 yield Backfill(number)
-
-    def _is_model(self) -> None:
-        """The server's tables are what the model says: else all looks were at something else."""
-        for number, table in enumerate(self.history.tables):
-            names = [*table.kind.columns, "n", "note", *(["extra"] if number in self.extra else [])]
-            rows = self._rows(f"SELECT {', '.join(names)} FROM dbo.{table.name}")
-            width = len(table.kind.columns)
-            found = {
-                table.kind.shown(tuple(row[:width])): (*row[width:], None)[:3] for row in rows
-            }
-            assert found == self.model.view(table, self.model.commits[-1])
 
 
 def _then(function: Callable[..., Any], here: Callable[[object], None], moment: Moment) -> Any:
@@ -475,26 +315,3 @@ def _then(function: Callable[..., Any], here: Callable[[object], None], moment: 
         return found
 
     return called
-
-
-def _create(table: Table) -> str:
-    kind = table.kind
-    columns = ", ".join(
-        f"{name} {text} {'NULL' if kind.alternate else 'NOT NULL'}"
-        for name, text in zip(kind.columns, kind.types, strict=True)
-    )
-    names = ", ".join(kind.columns)
-    own = f"PRIMARY KEY ({names})"
-    if kind.alternate:
-        own = f"id int IDENTITY PRIMARY KEY, UNIQUE ({names})"
-    return f"CREATE TABLE dbo.{table.name} ({columns}, n int NULL, note nvarchar(20) NULL, {own})"
-
-
-def _second(table: Table) -> str:
-    """The name of a table's second capture instance."""
-    return f"{table.name}_v2"
-
-
-def moved(history: History, *steps: Step) -> History:
-    """The same history with other steps."""
-    return replace(history, steps=steps)
