@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cdc_assets.faults import FaultPoint as P
-from cdc_assets_tests.properties.keys import KINDS, Key
+from cdc_assets_tests.properties.keys import KINDS, Key, KeyKind
 from cdc_assets_tests.properties.model import Row, State, Table
 from cdc_assets_tests.properties.statements import (
     Delete,
@@ -63,10 +63,20 @@ KILLED_IN = {Sync: (P.BRONZE_APPENDED, P.FACTS_WRITTEN, P.SILVER_MERGED), Backfi
 
 @dataclass(frozen=True)
 class Shape:
-    """What histories are like: on which engines, and how many of them kill a process."""
+    """What histories are like: engines, kinds of keys, their size, and how much of what there is.
+
+    `killing` is the share of runs that a process is killed in, `chunked` that of tables whose
+    snapshots are read in chunks, of `chunk_rows` each, `waves` that of rounds that apply one wave
+    of one, and `beside` that of runs at whose points something else happens.
+    """
 
     engines: tuple[str, ...] = ("",)
-    killing: float = 0.1
+    kinds: tuple[KeyKind, ...] = KINDS
+    killing: float = 0.05
+    chunked: float = 0.4
+    chunk_rows: tuple[int, ...] = (4, 9)
+    waves: float = 0.2
+    beside: float = 0.18
     rounds: int = ROUNDS
     changes: int = CHANGES
 
@@ -176,7 +186,7 @@ class _Drawing:
         point, nth = draw.choice(points), draw.choice((1, 1, 1, 2, 3))
         if chance < 0.22 and isinstance(point, P):
             return At(point, End.CRASH, nth)
-        if chance < 0.4:
+        if chance < 0.22 + self.shape.beside:
             return At(point, (self.transaction(), *LATER, *others), nth)
         return None
 
@@ -196,11 +206,11 @@ class _Drawing:
             at = self.at(IN_BACKFILL, draw.choice((Sync(), Apply(), Backfill(table, 1))))
             work = Backfill(table, waves, at, None if at else self.beneath(), self.engine())
         else:
-            again = draw.randrange(len(self.tables)) if self.chance(0.15) else None
+            again = draw.choice(chunked or [0, 1, 2]) if self.chance(0.2) else None
             at = self.at(IN_SYNC, draw.choice((Sync(), Apply())))
             work = Sync(again, at, None if at else self.beneath(), self.engine())
         killed = KILLED_IN.get(type(work))
-        if killed and not self.kills and work.at is None and self.chance(self.shape.killing / 2):
+        if killed and not self.kills and work.at is None and self.chance(self.shape.killing):
             # A process of its own knows no fault of the server's and no new snapshot.
             self.kills += 1
             at = At(draw.choice(killed), End.KILL)
@@ -216,7 +226,13 @@ class _Drawing:
             self._lose()
         if self.chance(0.06):
             self.steps.append(Clock(-round(self.draw.uniform(0.5, 4), 1)))
-        self.steps.append(self.work() if number else Sync(at=self.at(IN_SYNC, Apply())))
+        work = self.work() if number else Sync(at=self.at(IN_SYNC, Apply()))
+        self.steps.append(work)
+        chunked = [number for number, table in enumerate(self.tables) if table.chunk_rows]
+        if chunked and self.chance(self.shape.waves):
+            # Silver takes what there is of an open snapshot.
+            one = Backfill(self.draw.choice(chunked), 1, engine=self.engine())
+            self.steps += [one, Apply(engine=self.engine())]
         if self.switch is not None and self.chance(0.4):
             self.steps += [Disable(table) for table in range(len(self.tables))]
 
@@ -237,10 +253,10 @@ def size_of(statement: Statement) -> int:
 def draw_history(seed: int, shape: Shape | None = None) -> History:
     """The history of a seed."""
     shape, draw = shape or Shape(), random.Random(seed)
-    kinds = draw.sample(KINDS, 3)
+    kinds = draw.sample(shape.kinds, 3)
     tables = []
     for name, kind in zip("abc", kinds, strict=True):
-        chunk_rows = draw.choice((5, 9)) if draw.random() < 0.4 else None
+        chunk_rows = draw.choice(shape.chunk_rows) if draw.random() < shape.chunked else None
         tables.append(Table(name, kind.name, chunk_rows))
     drawing = _Drawing(draw, shape, tuple(tables), [kind.pool(draw, POOL) for kind in kinds])
     first: list[Statement] = []

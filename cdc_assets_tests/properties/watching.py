@@ -165,7 +165,7 @@ class Watch:
         for commit in self.model.commits:
             if commit.recorded[self.place] and commit.time is not None and commit.time < verdict:
                 assert commit.lsn is not None
-                base = silver["snapshot_lsn"]
+                base = silver.get("snapshot_lsn") or ""
                 assert commit.lsn <= max(applied, base), f"{verdict} claims {commit.lsn}"
         version = silver["verdict_version"]
         self._is_source("silver at its verdict", self.lake.silver(self.table, version), [applied])
