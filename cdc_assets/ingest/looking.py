@@ -14,6 +14,7 @@ from cdc_assets.ingest.changes import existing_bronze
 from cdc_assets.ingest.chunking import plan_is_readable
 from cdc_assets.ingest.clock import first_commit_times
 from cdc_assets.ingest.columns import columns_to_load
+from cdc_assets.ingest.instances import see_instances
 from cdc_assets.ingest.known import Known
 from cdc_assets.ingest.losses import find_loss, look_again, position_in
 from cdc_assets.ingest.snapshot import declared_columns
@@ -92,6 +93,8 @@ def look_before(database: Database, known: Known, opened: Snapshot, waves: Waves
         raise CaptureNotReadyError(
             "capture has given no LSN yet", where=str(table), hint="The next backfill looks again."
         )
+    # A row that is stamped above changes must have the columns that they have.
+    known = see_instances(database, known, instance, poll)
     with database.connections.lend() as connection:
         columns, declared = _columns(database, known, connection, (instance, poll), bronze)
         return Look(

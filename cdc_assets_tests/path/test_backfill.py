@@ -270,3 +270,17 @@ def test_engine_and_capture_instance_change_between_waves(project: Project) -> N
     load(project)
     project.assert_identical(TABLE, (*COLUMNS, "more"))
     project.assert_each_change_once(TABLE)
+
+
+@ARROW
+def test_a_wave_has_the_columns_of_the_changes_below_its_stamp(project: Project) -> None:
+    """A second instance that no sync has seen: its changes are in bronze below the wave's rows."""
+    source = chunked(project).source
+    run_sync(project)
+    source.execute("ALTER TABLE dbo.items ADD extra int NULL")
+    enable(source, NEW)
+    commit(source, "UPDATE dbo.items SET extra = 7 WHERE id < 4")
+    commit(source, "UPDATE dbo.items SET name = N'above' WHERE id = 5")
+    assert run_backfill(project).done
+    load(project)
+    project.assert_identical(TABLE, (*COLUMNS, "extra"))
