@@ -74,11 +74,12 @@ class Shape:
     kinds: tuple[KeyKind, ...] = KINDS
     killing: float = 0.05
     chunked: float = 0.4
-    chunk_rows: tuple[int, ...] = (4, 9)
-    waves: float = 0.2
+    chunk_rows: tuple[int, ...] = (6, 12)
+    waves: float = 0.12
     beside: float = 0.18
     rounds: int = ROUNDS
     changes: int = CHANGES
+    pool: int = POOL
 
 
 @dataclass
@@ -258,10 +259,10 @@ def draw_history(seed: int, shape: Shape | None = None) -> History:
     for name, kind in zip("abc", kinds, strict=True):
         chunk_rows = draw.choice(shape.chunk_rows) if draw.random() < shape.chunked else None
         tables.append(Table(name, kind.name, chunk_rows))
-    drawing = _Drawing(draw, shape, tuple(tables), [kind.pool(draw, POOL) for kind in kinds])
+    drawing = _Drawing(draw, shape, tuple(tables), [kind.pool(draw, shape.pool) for kind in kinds])
     first: list[Statement] = []
     for number, pool in enumerate(drawing.pools):
-        size = draw.choice((0, 4, 9, 14))
+        size = min(draw.choice((0, 4, 9, 14)), len(pool))
         if size:
             first.append(Insert(number, drawing.rows(number, draw.sample(pool, size))))
     _, drawing.states, _ = run_all(first, tables, [{} for _ in tables])
@@ -270,7 +271,9 @@ def draw_history(seed: int, shape: Shape | None = None) -> History:
     if draw.random() < 0.2:
         drawing.switch = draw.randrange(1, shape.rounds)
     limits = Limits(
-        draw.choice((1, 2)), draw.choice((None, None, 1, 4)), draw.choice((12, 10**6, 10**6, 10**6))
+        draw.choice((1, 2)),
+        draw.choice((None, None, None, 3)),
+        draw.choice((12, 10**6, 10**6, 10**6)),
     )
     for number in range(shape.rounds):
         drawing.round(number)

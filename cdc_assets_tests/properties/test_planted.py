@@ -98,7 +98,9 @@ def range_delete_without_its_stamp(patch: Patch) -> None:
 
 HIGHEST = Lsn.parse("0x" + "F" * 20)
 SMALL = Shape(killing=0.0, changes=90)
-WITH_NULL = replace(SMALL, kinds=tuple(BY_NAME[name] for name in ("nullable", "int", "pair")))
+WITH_NULL = replace(
+    SMALL, pool=8, kinds=tuple(BY_NAME[name] for name in ("nullable", "int", "pair"))
+)
 IN_RANGES = tuple(BY_NAME[name] for name in ("int", "bigint", "date"))
 IN_WAVES = replace(SMALL, kinds=IN_RANGES, chunked=1.0, chunk_rows=(2, 3), waves=1.0)
 
