@@ -45,18 +45,20 @@ from cdc_assets_tests.properties.steps import (
 )
 from cdc_assets_tests.source import Server
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(900)]
+"""Seconds: what hangs ends, and what shares its machine with much else does not."""
 
 ON_ARROW = 200
 """Histories of `make test` on the arrow engine."""
 ON_SPARK = 8
 """And on Spark, whose runs change engines in between."""
 IN_SOAK = 10_000
-SHARDS = 20
+SHARDS = 40
+SPARK_SHARDS = 4
 SOAK_SHARDS = 100
 
 ARROW = Shape()
-BOTH = Shape(engines=("arrow", "spark", "spark"), killing=0.0)
+BOTH = Shape(engines=("arrow", "spark", "spark"), killing=0.0, waves=0.0, beside=0.1, rounds=2)
 
 IN_PASSING = {*IN_SYNC, *IN_BACKFILL, *IN_APPLY} - set(Moment)
 """The points that runs stop at."""
@@ -81,7 +83,7 @@ def test_arrow(seeds: range, server: Server, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seeds", shards(ON_SPARK, 2), ids=str)
+@pytest.mark.parametrize("seeds", shards(ON_SPARK, SPARK_SHARDS), ids=str)
 def test_spark_and_arrow_in_turn(seeds: range, server: Server, tmp_path: Path) -> None:
     assert_tested(run_seeds(seeds, BOTH, server, tmp_path, "spark"))
 
