@@ -7,6 +7,7 @@ read again, what is told is not told again, and S stays.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,8 +51,9 @@ def test_killed_between_any_two_writes(project: Project, tmp_path: Path) -> None
     for place, point in enumerate(POINTS):
         kill_at(project, point, tmp_path / point, TABLE, command="backfill")
         if point in (FaultPoint.WAVE_APPENDED, FaultPoint.WAVE_TOLD):
-            applied = apply_changes(project.database(), TABLE)
-            # A wave that is not told of is none yet.
+            # By the engine that is quick, whose the table is in between; a wave that is not told
+            # of is none yet.
+            applied = apply_changes(replace(project, engine="arrow").database(), TABLE)
             expected = (Hold.SNAPSHOT_OPEN, int(point is FaultPoint.WAVE_TOLD))
             assert (applied.hold, applied.waves) == expected
         if place % 2:
