@@ -71,7 +71,7 @@ class Upkept:
 
 
 def maintain_tables(database: Database, tables: Sequence[str]) -> list[Upkept]:
-    """Maintain the bookkeeping, and bronze and silver of these tables, one after the other.
+    """Maintain the bookkeeping, and bronze, silver and history of these tables, one by one.
 
     A table's error is its own; tables that do not exist yet are left out.
     """
@@ -83,6 +83,7 @@ def maintain_tables(database: Database, tables: Sequence[str]) -> list[Upkept]:
         work: dict[str, Callable[[], Upkept | None]] = {
             name.bronze: functools.partial(_bronze, database, name),
             name.silver: functools.partial(_silver, database, name, taken),
+            name.history: functools.partial(_history, database, name, taken),
         }
         found += [_guarded(of, call) for of, call in work.items()]
     return [one for one in found if one is not None]
@@ -144,18 +145,29 @@ def _silver(database: Database, name: TableName, snapshots: Snapshots) -> Upkept
     silver = database.lake.silver(name)
     if silver is None:
         return None
-    settings = database.settings
-    complete = snapshots.complete
-    keys = settings.tables[name.key].keys or (complete.keys if complete else ())
-    plan = MaintainPlan(
-        name.silver,
-        name.silver_uri,
-        order_of(keys, columns_of(silver)),
-        settings.maintenance.silver_file_mb * _MB,
-    )
+    plan = _by_key(database, name, snapshots, silver)
     return _maintained(
         database, name.key, silver, plan, lambda: _keep_verdict(database, name, silver)
     )
+
+
+def _history(database: Database, name: TableName, snapshots: Snapshots) -> Upkept | None:
+    history = database.lake.history(name)
+    if history is None:
+        return None
+    plan = _by_key(database, name, snapshots, history)
+    plan = replace(plan, table=name.history, uri=name.history_uri)
+    return _maintained(database, name.key, history, plan)
+
+
+def _by_key(
+    database: Database, name: TableName, snapshots: Snapshots, table: DeltaTable
+) -> MaintainPlan:
+    """The rewrite of a silver, whose MERGEs look for keys; of a history likewise."""
+    settings, complete = database.settings, snapshots.complete
+    keys = settings.tables[name.key].keys or (complete.keys if complete else ())
+    size = settings.maintenance.silver_file_mb * _MB
+    return MaintainPlan(name.silver, name.silver_uri, order_of(keys, columns_of(table)), size)
 
 
 def _maintained(

@@ -229,8 +229,8 @@ def _merged(
 ) -> tuple[ApplyResult, EngineChoice]:
     """The MERGE, where there is something to merge, and who did it."""
     table, silver = found.table, target.silver
-    # A snapshot's own rows are at it.
-    above = work.since.previous() if work.is_rebuild else work.since
+    # A snapshot's own rows are at it, and those of a wave may be.
+    above = work.since.previous() if work.is_rebuild or work.waves else work.since
     rows = 0 if work.is_empty else rows_above(found.bronze, above)
     beyond = beyond_arrow(silver, target.columns) or beyond_reading(found.bronze)
     choice = table.choose(beyond, rows)
