@@ -150,7 +150,10 @@ def test_beside_syncs_and_applies(items: Project) -> None:
     def changes(database: Database) -> None:
         for base in (500, 700, 900):
             change_items(items.source, base)
-            outcomes = (*sync(database).outcomes.values(), *apply_tables(database, [TABLE]).values())
+            outcomes = (
+                *sync(database).outcomes.values(),
+                *apply_tables(database, [TABLE]).values(),
+            )
             for error in (outcome.error for outcome in outcomes):
                 assert error is None or error.transient, error
 
