@@ -138,10 +138,10 @@ class Lake:
 
 
 def _check_emptied(given_up: DeltaTable, table: TableName) -> None:
-    """Raise `TableFeatureError` where delta-rs cannot empty what a reset has given up."""
+    """Raise `TableFeatureError` where delta-rs cannot empty what is given up."""
     if beyond := beyond_writing(given_up):
         raise TableFeatureError(
-            f"{given_up.table_uri} was given up by a reset, and delta-rs cannot {beyond}, not even"
+            f"{given_up.table_uri} has to begin anew, and delta-rs cannot {beyond}, not even"
             " to empty it",
             where=str(table),
             hint="Remove that folder, and run again.",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from cdc_assets.contract import Event
 from cdc_assets.lsn import Lsn
+from cdc_assets.names import folded
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots
 
@@ -79,13 +80,16 @@ class ApplyWork:
     They are the changes above `since`, of which those above `above` are new; at a rebuild also
     the rows of the snapshot `rows_of`; and those of `waves`, of the open snapshot
     `position.opened`. Changes that silver has already are there only to outrank a wave's rows: a
-    chunk must not bring back a key that was deleted since it was read.
+    chunk must not bring back a key that was deleted since it was read. `has_other_key` says that
+    silver's rows stand under the key of another unique index: a rebuild by the new one would find
+    several of them for one row.
     """
 
     above: Lsn
     since: Lsn
     position: Position
     is_rebuild: bool = False
+    has_other_key: bool = False
     rows_of: Lsn | None = None
     waves: tuple[ToldWave, ...] = ()
     is_empty: bool = False
@@ -121,17 +125,24 @@ def plan_apply(
     ):
         head = head_above(newest)
         after = Position(head or newest, newest)
-        return ApplyWork(newest, newest, after, is_rebuild=True, rows_of=newest)
-    if position.is_known and not _has_other_key(position, opened, snapshots):
+        other = _has_other_key(position, newest, snapshots)
+        return ApplyWork(
+            newest, newest, after, is_rebuild=True, has_other_key=other, rows_of=newest
+        )
+    other = _has_other_key(position, opened, snapshots)
+    if position.is_known and (position.snapshot is not None or not other):
         return _further(position, opened, waves, head_above)
-    return None if opened is None else _from_waves(opened, waves, head_above)
+    if opened is None:
+        return None
+    return replace(_from_waves(opened, waves, head_above), has_other_key=other)
 
 
-def _has_other_key(position: Position, opened: Lsn | None, snapshots: Snapshots) -> bool:
-    """Whether silver is of a bootstrap that was given up for one of another unique index."""
-    if position.snapshot is not None or position.opened is None or opened is None:
-        return False
-    return snapshots.keys.get(position.opened) != snapshots.keys.get(opened)
+def _has_other_key(position: Position, snapshot: Lsn | None, snapshots: Snapshots) -> bool:
+    """Whether silver's own snapshot had another unique index than this one."""
+    own = position.snapshot or position.opened
+    found = [snapshots.keys.get(lsn) for lsn in (own, snapshot) if lsn is not None]
+    of = [frozenset(map(folded, keys)) for keys in found if keys is not None]
+    return len(set(of)) > 1
 
 
 def _from_waves(opened: Lsn, waves: tuple[ToldWave, ...], head_above: HeadAbove) -> ApplyWork:

@@ -138,7 +138,8 @@ def _literal(type_text: str, value: object, times: Times) -> str | None:
 
 
 def _string_literal(value: str) -> str | None:
-    # Spark unescapes backslashes in literals and DataFusion does not; such keys go unpruned.
-    if "\\" in value or not value.isprintable():
+    # Spark unescapes backslashes in literals and DataFusion does not, and Spark puts the values
+    # of its settings in for ${names}; such keys go unpruned.
+    if "\\" in value or "${" in value or not value.isprintable():
         return None
     return "'" + value.replace("'", "''") + "'"

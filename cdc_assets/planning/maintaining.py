@@ -90,8 +90,8 @@ def verdict_version_after(
     later = {commit.version: commit for commit in commits}
     while (after := later.get(version + 1)) is not None and after.operation in _KEEP_ROWS:
         version += 1
-    if version == max(later, default=-1):
-        return version
+    if version >= max(later, default=version):
+        return version  # The newest, or made since the look.
     own, after = later.get(version), later.get(version + 1)
     if own is None or after is None:
         return None

@@ -176,6 +176,12 @@ class ControlRow:
         """The row without position and verdict: silver is rebuilt from scratch next time."""
         return ControlRow(self.table_name, updated_at=self.updated_at)
 
+    def without_verdict(self) -> ControlRow:
+        """The row with its position alone: the table is about to be emptied."""
+        return replace(
+            self, finalized_until=None, end_lsn=None, end_commit_ts=None, verdict_version=None
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:

@@ -162,7 +162,7 @@ def _merge_once(before: Before, told: Told) -> ApplyOutcome:
         _named_keys(found, work.position), found.captured, where=str(before.table.name)
     )
     check_order(found, work, keys)
-    target = _target(found)
+    target = _target(found, has_other_key=work.has_other_key and not found.table.keys)
     if target is None:
         return ApplyOutcome(key, bronze_found=True, overtaken=True)
     result, engine = _merged(found, target, keys, work)
@@ -203,7 +203,7 @@ class _Target:
     version: int
 
 
-def _target(found: Read) -> _Target | None:
+def _target(found: Read, *, has_other_key: bool) -> _Target | None:
     """Silver, made where it is missing; None where another call has made it anew."""
     before, lake, name = found.before, found.table.lake, found.table.name
     columns, silver, version = silver_columns(found.captured), before.silver, before.version
@@ -211,7 +211,11 @@ def _target(found: Read) -> _Target | None:
         # Before another table takes its place: an empty silver must not carry a verdict.
         lost = ControlRow(name.silver)
         lake.control.merge(lambda rows: [rows.get(name.silver, lost).without_position()])
-    if found.given_up:
+    elif has_other_key:
+        # The position stays until another table is there: it tells a rerun of the other key.
+        lost = ControlRow(name.silver)
+        lake.control.merge(lambda rows: [rows.get(name.silver, lost).without_verdict()])
+    if found.given_up or has_other_key:
         # Its rows may have LSNs above those to come, and a row only takes a newer image.
         version += 1
         silver = lake.renew_silver(name, columns, version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdc_assets.engines.arrow.engine import ArrowEngine
@@ -111,7 +111,7 @@ class Worker:
     """Who applies: a session of the caller's, or without one this process."""
 
     spark: Any
-    options: StorageOptions
+    options: StorageOptions = field(repr=False)
     lake: str
     """A place of the kind that the tables are in."""
 

@@ -239,15 +239,21 @@ def test_a_rebuild_to_nothing_empties_silver(table: Table) -> None:
     assert table.silver() == []
 
 
+SETTING = "${spark.sql.session.timeZone}"
+"""Spark would put a setting's value in its place."""
+
+
 def test_composite_and_text_keys_with_awkward_values(tmp_path: Path, engine: Engine) -> None:
     captured = (Column("a_b", "STRING"), Column("order", "BIGINT"), Column("v", "STRING"))
     table = Table(tmp_path, engine, captured, ("a_b", "order"))
-    words = ["it's", 'q"q', "back\\slash", "ü", "", "a%b", "`tick`"]
+    words = ["it's", 'q"q', "back\\slash", "ü", "", "a%b", "`tick`", SETTING]
     table.append(*((0, S, None, None, w, i, "x") for i, w in enumerate(words)))
     table.rebuild()
     table.append(*((4, 11, 1, i, w, i, "y") for i, w in enumerate(words)))
     result = table.follow(2)
     assert result.upserted == len(words)
+    table.append((4, 12, 1, 1, SETTING, words.index(SETTING), "y"))
+    assert table.follow(3, 11).upserted == 1
     assert {v for _, _, v in table.silver()} == {"y"}
     assert len(table.silver()) == len(words)
 

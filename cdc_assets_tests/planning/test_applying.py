@@ -145,3 +145,21 @@ def test_waves_are_what_the_facts_tell() -> None:
         ToldWave(0, at(9), (0, 1), "p"),
         ToldWave(1, at(11), (2, 3, 4), "p"),
     )
+
+
+def test_a_snapshot_of_another_unique_index_begins_silver_anew() -> None:
+    """Whichever of the two was whole or in chunks; names are the server's, whatever their case."""
+    for first in (event(Event.BOOTSTRAP, 5, keys=("a",)), opened(5, "a")):
+        for keys, is_other in ((("b",), True), (("A",), False), (("a", "b"), True)):
+            known = Position(at(7), at(5)) if first.event == Event.BOOTSTRAP else None
+            position = known or Position(at(7), None, at(5), 0)
+            complete = snapshots_of([first, event(Event.RESNAPSHOT, 10, keys=keys)])
+            work = plan(position, complete)
+            assert work is not None
+            assert (work.is_rebuild, work.has_other_key) == (True, is_other)
+    work = plan(Position(at(7), None, at(5), 0), snapshots_of([opened(5, "a"), opened(10, "b")]))
+    assert work is not None
+    assert (work.is_rebuild, work.has_other_key) == (True, True)
+    work = plan(Position(at(7), at(5)), FURTHER, head=8)
+    assert work is not None
+    assert not work.has_other_key

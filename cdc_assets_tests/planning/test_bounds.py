@@ -54,7 +54,9 @@ def test_types_whose_statistics_are_exact_have_bounds(kind: str, bounded: bool) 
     assert is_bounded(Column("k", kind)) == bounded
 
 
-@pytest.mark.parametrize("text", ["back\\slash", "new\nline", "\x00"])
+@pytest.mark.parametrize(
+    "text", ["back\\slash", "new\nline", "\x00", "${spark.sql.session.timeZone}"]
+)
 def test_text_that_the_engines_read_differently_has_none(text: str) -> None:
     key = Column("k", "STRING")
     assert key_bounds(key, Extent("a", text, False), Times.SPARK) is None

@@ -70,6 +70,10 @@ def test_the_verdict_follows_upkeep_or_is_given_up(
     assert verdict_version_after(3, commits(*history), NOW, WEEK) == expected
 
 
+def test_a_verdict_of_after_the_look_stays() -> None:
+    assert verdict_version_after(5, commits(("MERGE", HOUR)), NOW, WEEK) == 5
+
+
 def test_a_verdict_that_the_log_does_not_tell_of_is_given_up() -> None:
     assert verdict_version_after(1, commits(("MERGE", HOUR)), NOW, WEEK) is None
     assert verdict_version_after(None, commits(("MERGE", HOUR)), NOW, WEEK) is None

@@ -15,6 +15,9 @@ HADOOP = "spark.hadoop."
 
 SESSION_CONF = {
     "spark.sql.session.timeZone": "UTC",
+    # By default the value of a setting, or of the driver's environment, stands in a statement
+    # wherever that has its ${name}: in a column's name or a key's literal, too.
+    "spark.sql.variable.substitute": "false",
     # By default in nanoseconds since 1970, which hold no date before 1677 or after 2262.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # One calendar for all times, in our files and in delta-rs's.
