@@ -53,6 +53,10 @@ class Places:
         found = place(control) if is_place(control) else (catalog(control) or control)
         return cls(found, lake_of(found), catalog)
 
+    def there(self, table: str) -> Places:
+        """What names mean in another bookkeeping table: in that one's own lake."""
+        return Places(table, lake_of(table), self.catalog)
+
     def beside(self, table: str) -> str:
         """The place of another bookkeeping table next to control."""
         return f"{self.control.rpartition('/')[0]}/{table}"
@@ -82,6 +86,10 @@ class Places:
         """The row of the table that a caller names, by any spelling of it."""
         wanted = self.of_call(text, rows)
         return find_row(rows, text, lambda name: wanted if name == text else self.of_row(name))
+
+    def row_at(self, rows: frozenset[str], uri: str) -> str | None:
+        """The row of the table at a place."""
+        return find_row(rows, uri, lambda name: uri if name == uri else self.of_row(name))
 
     def name(self, text: str) -> str:
         """What control and facts call the table that a caller names, where they have no row."""

@@ -20,6 +20,7 @@ class Bookkeeping:
 
     control: Mapping[str, ControlRow]
     facts: ToldFacts | None
+    facts_uri: str
 
     @classmethod
     def read(
@@ -40,13 +41,16 @@ class Bookkeeping:
                 where=control,
                 hint="Name the facts' place, or restore them from a copy.",
             )
-        return cls(rows, told)
+        return cls(rows, told, facts)
 
     def events(self, bronze: str, places: Places) -> list[FactsRow] | None:
         """The events of a bronze table, by any spelling of its name; None without facts."""
         if self.facts is None:
             return None
-        target = places.row(self.facts.targets(), bronze)
+        uri = places.of_call(bronze, frozenset(self.control))
+        targets = self.facts.targets()
+        target = places.there(self.facts_uri).row_at(targets, uri) if uri else None
+        target = target or places.row(targets, bronze)
         return [] if target is None else self.facts.events(target)
 
 

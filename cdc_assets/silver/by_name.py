@@ -11,18 +11,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypedDict
 
+from deltalake import DeltaTable
+
 from cdc_assets.engines.spark.catalog import SparkCatalog, catalog_of
 from cdc_assets.engines.spark.installed import require_pyspark
-from cdc_assets.errors import SettingsError, SilverKeyError
+from cdc_assets.errors import CaptureInstanceUnknownError, SettingsError, SilverKeyError
 from cdc_assets.ingest.stream.places import settings_of
 from cdc_assets.lake.lake import Lake
 from cdc_assets.lake.places import Places, place
 from cdc_assets.lake.tables import StorageOptions
 from cdc_assets.lake.unwritten import ToldFacts, control_rows
+from cdc_assets.names import folded
+from cdc_assets.planning.columns import listed
 from cdc_assets.planning.finality import Granularity
+from cdc_assets.planning.instances import instance_names
 from cdc_assets.planning.records import FactsRow
 from cdc_assets.planning.snapshots import snapshots_of
-from cdc_assets.planning.spellings import canonical, is_place
+from cdc_assets.planning.spellings import canonical, is_place, lake_of
 from cdc_assets.settings.options import Options, read_options
 from cdc_assets.silver.apply import apply_one
 from cdc_assets.silver.outcome import ApplyOutcome
@@ -93,6 +98,7 @@ def apply_changes(  # noqa: PLR0913 - seed 0019's signature
     if found is None:
         outcome = ApplyOutcome(target, bronze_found=False)
     else:
+        _check_instance(found, capture_instance)
         named = _keys(found, capture_instance, given) if keys is None else tuple(keys)
         table = _table(call, found, named, granularity, storage_options or {})
         outcome = apply_one(replace(table, instance=capture_instance or _instance(given)))
@@ -144,11 +150,14 @@ def _found(call: _Call, options: StorageOptions) -> _Found | None:
     rows = frozenset(control_rows(places.control, options) or ())
     told = ToldFacts.at(facts, options) if call.facts else None
     targets = told.targets() if told else frozenset()
-    source = places.of_call(call.bronze, rows | targets)
+    source = places.of_call(call.bronze, rows)
     if source is None:
         _check_session(call, call.bronze)
         return None
-    target = places.row(targets, call.bronze) or places.name(call.bronze)
+    target = places.there(facts).row_at(targets, source)
+    if target is None:
+        _check_target(call, targets, source, options)
+        target = canonical(source, lake_of(facts))
     name = PlacedTable(
         PlacedDatabaseName("", places.lake or "", places.control, facts),
         key_of(told.app_ids(target) if told else (), source),
@@ -159,6 +168,33 @@ def _found(call: _Call, options: StorageOptions) -> _Found | None:
         silver_place=places.of_call(call.target, rows) or _place(call, call.target),
     )
     return _Found(name, told.events(target) if told else ())
+
+
+def _check_target(
+    call: _Call, targets: frozenset[str], source: str, options: StorageOptions
+) -> None:
+    """Raise `SettingsError` for a bronze that facts of other tables do not know.
+
+    Its snapshots would be missed. Facts that know of no table at all may still come.
+    """
+    if targets and DeltaTable.is_deltatable(source, storage_options=dict(options)):
+        raise SettingsError(
+            f"the facts in {call.facts} know no table at {source}; nothing was applied",
+            where=call.target,
+            hint=f"They know: {listed(sorted(targets))}. Name bronze as they do, or other facts.",
+        )
+
+
+def _check_instance(found: _Found, instance: str | None) -> None:
+    """Raise `CaptureInstanceUnknownError` for one that the facts do not have of this table."""
+    known = instance_names(found.events)[found.name.bronze]
+    if instance is None or not known or folded(instance) in map(folded, known):
+        return
+    raise CaptureInstanceUnknownError(
+        f"it is not read from a capture instance {instance}; nothing was applied",
+        where=found.name.bronze,
+        hint=f"Known are: {listed(sorted(known))}.",
+    )
 
 
 def _table(

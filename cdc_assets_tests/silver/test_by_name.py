@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 import cdc_assets
 from cdc_assets import apply_changes
 from cdc_assets.errors import CaptureInstanceUnknownError, SettingsError, SilverKeyError
 from cdc_assets.finalization import is_final
 from cdc_assets.lake.tables import query
+from cdc_assets.lsn import Lsn
 from cdc_assets.silver.apply import apply_changes as apply_asset
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
 from cdc_assets_tests.source import SPARK, Project
@@ -109,6 +112,15 @@ def test_a_silver_anywhere_with_the_sources_key(items: Project, tmp_path: Path) 
     assert done["finalized_until"] is None
 
 
+def append(items: Project, **columns: Any) -> None:
+    """A row of bronze by another tool."""
+    bronze = items.database().lake.bronze(items.database().table(TABLE))
+    assert bronze is not None
+    schema = pa.schema(bronze.schema().to_arrow())
+    rows = pa.Table.from_pylist([{**dict.fromkeys(schema.names), **columns}], schema=schema)
+    write_deltalake(bronze, rows, mode="append")
+
+
 def items_rows(items: Project) -> list[tuple[Any, ...]]:
     names = ", ".join(COLUMNS)
     return sorted(items.source.rows(f"SELECT {names} FROM dbo.items"), key=repr)
@@ -131,9 +143,21 @@ def test_what_is_refused_writes_nothing(items: Project, tmp_path: Path) -> None:
     refused(SilverKeyError, "nope is not in bronze", keys=["nope"])
     refused(SilverKeyError, "named twice", keys=["id", "ID"])
     refused(SilverKeyError, "Pass keys", facts_table=None)
+    refused(CaptureInstanceUnknownError, "capture instance dbo_other", capture_instance="dbo_other")
+    strange = {"facts_table": None, "keys": ["id"], "capture_instance": "dbo_other"}
+    refused(CaptureInstanceUnknownError, f"the capture instance {TABLE}", **strange)
     unknown = {"facts_table": None, "options": options(items), "capture_instance": "dbo_nothing"}
     refused(CaptureInstanceUnknownError, "dbo_nothing", **unknown)
     refused(SettingsError, "there is no session", target="ops.items")
+    copied = str(tmp_path / "bronze")
+    shutil.copytree(lake(items) / "bronze" / TABLE, copied)
+    refused(SettingsError, f"know no table at {copied}.*know: bronze/{TABLE}", bronze=copied)
+    at = str(Lsn.of_int(1 << 70))
+    chunk = {"_capture_instance": TABLE, "_start_lsn": at, "_snapshot": at, "_chunk": 0}
+    append(items, id=77, _operation=0, **chunk)
+    before[:] = files(items)
+    refused(SettingsError, "no facts are given", facts_table=None, keys=["id"])
+    refused(SettingsError, f"the facts know none of bronze/{TABLE}")
     refused(SettingsError, "there is no session", bronze="ops.items")
 
 
