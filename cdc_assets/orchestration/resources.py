@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from cdc_assets.clock import utc_now
-from cdc_assets.planning.pending import Pending, lowest_applied, pending_work
-from cdc_assets.planning.snapshots import snapshots_by_target
+from cdc_assets.planning.history import taken_snapshots
+from cdc_assets.planning.pending import (
+    Pending,
+    lowest_applied,
+    pending_history,
+    pending_work,
+)
+from cdc_assets.planning.snapshots import by_target, snapshots_by_target
 from cdc_assets.planning.verdict import Finality, judge_finality
 from cdc_assets.settings import load_settings
 
@@ -57,14 +63,15 @@ class CdcResource(dg.ConfigurableResource[None]):
         """The silver tables with work, from the small tables alone."""
         database = self.database(key)
         control = database.lake.control.read()
-        snapshots = snapshots_by_target(database.lake.facts.events())
+        events = database.lake.facts.events()
+        snapshots, of = snapshots_by_target(events), by_target(events)
         names = [database.table(table) for table in database.settings.tables]
         floor = lowest_applied(control, [name.silver for name in names])
         changes = database.lake.facts.newest_changes(floor)
         opened = {name: snapshots[name.bronze].open_chunked for name in names}
         told = {name: name.wave_app(one.at.lsn) for name, one in opened.items() if one}
         waves = database.lake.facts.versions_of(told.values()) if told else {}
-        found = (
+        found = [
             pending_work(
                 name.key,
                 control.get(name.bronze),
@@ -74,7 +81,19 @@ class CdcResource(dg.ConfigurableResource[None]):
                 waves.get(told.get(name, "")),
             )
             for name in names
-        )
+        ]
+        due = {work.table for work in found if work is not None}
+        found += [
+            pending_history(
+                name.key,
+                control.get(name.bronze),
+                control.get(name.history),
+                snapshots[name.bronze],
+                taken_snapshots(of.get(name.bronze, ())),
+            )
+            for name in names
+            if name.key not in due and database.settings.scd_of(name.key) == 2
+        ]
         return [work for work in found if work is not None]
 
     def finality(self, key: str) -> dict[str, Finality]:

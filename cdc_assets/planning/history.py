@@ -19,7 +19,7 @@ from cdc_assets.planning.bounds import Times
 from cdc_assets.planning.literals import lsn_literal, quoted
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import MergeTexts
-from cdc_assets.planning.records import FactsRow
+from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import this_life
 
 _FIRST = Lsn.of_int(0)
@@ -60,6 +60,13 @@ class HistoryPosition:
 
     applied: Lsn | None = None
     snapshot: Lsn | None = None
+
+    @classmethod
+    def of(cls, row: ControlRow | None) -> HistoryPosition:
+        """As control has it."""
+        if row is None:
+            return cls()
+        return cls(Lsn.parse_optional(row.applied_lsn), Lsn.parse_optional(row.snapshot_lsn))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cdc_assets.planning.history import HistoryPosition, TakenSnapshot, plan_history
 from cdc_assets.planning.records import ControlRow
 from cdc_assets.planning.snapshots import Snapshots
 from cdc_assets.planning.verdict import silver_hold
@@ -19,6 +20,7 @@ class Due(StrEnum):
     NEW_CHANGES = "new_changes"
     NEW_WAVES = "new_waves"
     NEW_VERDICT = "new_verdict"
+    HISTORY_BEHIND = "history_behind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,29 @@ def pending_work(
     if bronze is not None and _verdict_waits(bronze, silver, snapshots):
         return Pending(table, Due.NEW_VERDICT, bronze.end_lsn or changed)
     return None
+
+
+def pending_history(
+    table: str,
+    bronze: ControlRow | None,
+    history: ControlRow | None,
+    snapshots: Snapshots,
+    taken: Sequence[TakenSnapshot],
+) -> Pending | None:
+    """Whether a history has work that can be done: silver may have none, as on a quiet table.
+
+    What waits for a snapshot is not due: nothing but that ends it.
+    """
+    end = bronze.end if bronze is not None else None
+    position = HistoryPosition.of(history)
+    opened = snapshots.open.at.lsn if snapshots.open is not None else None
+    work = plan_history(position, taken, opened, end)
+    if work is None or bronze is None or end is None:
+        return None
+    has_changes = work.upto == end.lsn and (bronze.changed_lsn or "") > str(work.above)
+    if work.snapshot is None and not has_changes:
+        return None
+    return Pending(table, Due.HISTORY_BEHIND, str(work.upto))
 
 
 def _verdict_waits(bronze: ControlRow, silver: ControlRow, snapshots: Snapshots) -> bool:

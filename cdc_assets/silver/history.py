@@ -79,9 +79,7 @@ class _Known:
         """As control has it of this very table."""
         if self.given_up or self.history_id is None or self.row.table_id != self.history_id:
             return HistoryPosition()
-        return HistoryPosition(
-            Lsn.parse_optional(self.row.applied_lsn), Lsn.parse_optional(self.row.snapshot_lsn)
-        )
+        return HistoryPosition.of(self.row)
 
 
 def apply_history(table: SilverTable) -> HistoryOutcome:
