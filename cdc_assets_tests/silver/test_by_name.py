@@ -105,6 +105,10 @@ def test_a_silver_anywhere_with_the_sources_key(items: Project, tmp_path: Path) 
     done = apply_changes(None, bronze, target, options=options(items), **given)
     assert (done["rebuilt"], rows(target)) == (True, items_rows(items))
     assert target in items.database().lake.control.read()
+    # Control somewhere else: what the facts call a table is of their own lake.
+    apart = {**given, "control_table": str(tmp_path / "ops" / "control")}
+    done = apply_changes(None, f"{lake(items)}/bronze/{TABLE}", f"{target}2", **apart)
+    assert (done["rebuilt"], rows(f"{target}2")) == (True, items_rows(items))
     without_facts = {**given, "facts_table": None}
     other = str(tmp_path / "without" / "items")
     done = apply_changes(None, bronze, other, options=options(items), **without_facts)
@@ -189,8 +193,9 @@ def test_until_there_is_bronze_nothing_is_done(
 @pytest.mark.parametrize("engine_name", ["spark"])
 def test_names_of_a_catalog(items: Project, tmp_path: Path) -> None:
     """Bronze of the settings under a name, a silver and a control that are made by theirs."""
-    load(items)
     spark = session(items)
+    items.engine = "arrow"  # Of all that is not the call's.
+    load(items)
     spark.sql(f"CREATE SCHEMA by_name LOCATION '{tmp_path / 'catalog'}'")
     try:
         given = {"keys": ["id"], "control_table": "by_name.control", "facts_table": "by_name.facts"}
