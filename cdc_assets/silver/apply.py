@@ -166,9 +166,9 @@ def _merge_once(before: Before, told: Told) -> ApplyOutcome:
     if target is None:
         return ApplyOutcome(key, bronze_found=True, overtaken=True)
     result, engine = _merged(found, target, keys, work)
-    if result.overtaken:
+    row = None if result.overtaken else _record(found, table_id(target.silver), work, result)
+    if row is None:
         return ApplyOutcome(key, bronze_found=True, overtaken=True, engine=str(engine))
-    row = _record(found, table_id(target.silver), work, result)
     return ApplyOutcome(
         table=key,
         bronze_found=True,
@@ -250,19 +250,26 @@ def _merged(
     return result, choice
 
 
-def _record(found: Read, silver_id: str, work: ApplyWork, result: ApplyResult) -> ControlRow:
-    """Position and verdict, in one MERGE, from the row as it stands."""
+def _record(found: Read, silver_id: str, work: ApplyWork, result: ApplyResult) -> ControlRow | None:
+    """Position and verdict, in one MERGE, from the row as it stands.
+
+    None where another call has put a silver in this one's place since: its row stays.
+    """
     name = found.table.name.silver
+    known = {None, silver_id, found.recorded.table_id}
 
     def update(rows: Mapping[str, ControlRow]) -> Iterator[ControlRow]:
-        row = moved(rows.get(name) or ControlRow(name), silver_id, work.position)
+        row = rows.get(name) or ControlRow(name)
+        if row.table_id not in known:
+            return
+        row = moved(row, silver_id, work.position)
         if found.table.has_facts:
             row = follow_bronze(
                 row, found.verdict, found.snapshots, result.version, found.table.granularity
             )
         yield row
 
-    row = found.table.lake.control.merge(update)[name]
+    row = found.table.lake.control.merge(update).get(name)
     # Beside an open snapshot its waves are merged next.
     faults.reach(FaultPoint.SILVER_RECORDED)
     return row

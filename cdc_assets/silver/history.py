@@ -7,7 +7,6 @@ if it is made again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,13 +28,14 @@ from cdc_assets.planning.history import (
     taken_snapshots,
 )
 from cdc_assets.planning.literals import lsn_literal
-from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag
+from cdc_assets.planning.plans import ApplyPlan, ApplyResult
 from cdc_assets.planning.records import ControlRow
 from cdc_assets.planning.schemas import check_silver
 from cdc_assets.planning.snapshots import Snapshots, by_target, snapshots_of
 from cdc_assets.settings import EngineName
 from cdc_assets.silver.keys import silver_keys
 from cdc_assets.silver.places import SilverTable
+from cdc_assets.silver.plan import call_tag
 
 CALLS_MAX = 100
 """Snapshots that one call takes in, one MERGE each; the next call goes on."""
@@ -173,7 +173,7 @@ def _merge(
         keys=(*keys, "_valid_from_lsn"),
         texts=history_texts(known.captured, keys, work, times),
         rebuild=False,
-        tag=CommitTag(table.name.history_app, version, json.dumps(told)),
+        tag=call_tag(table.name.history_app, version, told),
     )
     return table.engine(choice).apply(plan)
 

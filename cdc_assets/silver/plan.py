@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from cdc_assets.contract import Column
 from cdc_assets.planning.absent import absent_ranges, range_key
@@ -51,8 +54,17 @@ def merge_plan(read: Read, work: ApplyWork, into: Merging) -> ApplyPlan:
         keys=into.keys,
         texts=texts,
         rebuild=work.is_rebuild,
-        tag=CommitTag(name.apply_app, into.version, json.dumps(metadata)),
+        tag=call_tag(name.apply_app, into.version, metadata),
     )
+
+
+def call_tag(app_id: str, version: int, told: Mapping[str, Any]) -> CommitTag:
+    """The tag of a MERGE that is this call's alone, whatever another one plans.
+
+    Spark skips a version that another call has committed without a word, and the commit is
+    recognised by its text: two calls may be for the same bronze and do different things.
+    """
+    return CommitTag(app_id, version, json.dumps({**told, "call": uuid.uuid4().hex}))
 
 
 def _absent(read: Read, work: ApplyWork, into: Merging) -> AbsentKeys | None:

@@ -4,9 +4,11 @@ import pytest
 
 from cdc_assets import faults
 from cdc_assets.faults import FaultPoint
+from cdc_assets.ingest.resets import reset
 from cdc_assets.ingest.sync import sync
+from cdc_assets.lake.tables import table_id
 from cdc_assets.silver import apply
-from cdc_assets_tests.path.helpers import load
+from cdc_assets_tests.path.helpers import load, once
 from cdc_assets_tests.source import Project
 
 TABLE = "dbo_codes"
@@ -58,3 +60,25 @@ def test_silver_begins_anew_under_another_key(
     source.captured()
     load(codes, TABLE)
     assert codes.silver(TABLE, ["id", "code"]) == [(1, 5), (7, 6)]
+
+
+def test_a_late_call_leaves_the_row_of_a_newer_silver(
+    codes: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reset and an apply come between its MERGE and its position."""
+    codes.source.execute("UPDATE dbo.codes SET code = 7 WHERE id = 3")
+    codes.source.captured()
+    assert not sync(codes.database()).failed
+
+    def happening() -> None:
+        reset(codes.database(), TABLE)
+        load(codes, TABLE)
+
+    once(monkeypatch, apply, "_record", happening)
+    assert apply.apply_changes(codes.database(), TABLE).overtaken
+    database = codes.database()
+    row = database.lake.control.read()[f"silver/{TABLE}"]
+    silver = database.lake.silver(database.table(TABLE))
+    assert silver is not None
+    assert row.table_id == table_id(silver)
+    assert codes.silver(TABLE, ["id", "code"]) == [(1, 5), (2, 6), (3, 7)]
