@@ -83,7 +83,8 @@ def orders(plan: MaintainPlan, table: DeltaTable) -> bool:
         return False
     # Where rows are marked, a large file is not written anew for one of them.
     splits = not _has_deletion_vectors(table)
-    return needs_order(_extents(table, plan.order_by[0]), plan.target_file_bytes, splits=splits)
+    columns = [_extents(table, key) for key in plan.order_by]
+    return needs_order(columns, plan.target_file_bytes, splits=splits)
 
 
 def _has_deletion_vectors(table: DeltaTable) -> bool:

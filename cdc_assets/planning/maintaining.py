@@ -15,7 +15,7 @@ from typing import Any
 OVERLAP_MAX = 2.0
 """Files that a file's smallest key may be in, on average, above which all are ordered anew: files
 of which each begins in the one before, as Spark orders them, stay below; four of the same keys
-have 2.5."""
+have 2.5. Of a key of several columns so many times what an order leaves."""
 
 FILE_SIZES_MAX = 2
 """A file, or a table, so many times as large as files should be is worth an order."""
@@ -35,11 +35,16 @@ _KEEP_ROWS = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END"})
 
 @dataclass(frozen=True, slots=True)
 class FileExtent:
-    """A file's size and the smallest and largest value of the leading key, None where unknown."""
+    """A file's size and the smallest and largest value of one key column, None where unknown."""
 
     bytes: int
     low: Any
     high: Any
+
+    @property
+    def is_known(self) -> bool:
+        """Whether statistics say anything of it."""
+        return self.low is not None and self.high is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +57,33 @@ class CommitSeen:
 
 
 def needs_order(
-    files: Sequence[FileExtent], target_file_bytes: int, *, splits: bool = True
+    columns: Sequence[Sequence[FileExtent]], target_file_bytes: int, *, splits: bool = True
 ) -> bool:
     """Whether a table's files are to be ordered by key, rather than small ones be put together.
 
-    What fits into one file needs no order, and where statistics say nothing of the key it would be
-    of no use to a MERGE. With `splits` files that are far too large are cut so, too.
+    `columns` are the files by each column of the key. What fits into one file needs no order, and
+    where statistics say nothing of the key it would be of no use to a MERGE. With `splits` files
+    that are far too large are cut so, too.
     """
-    if sum(file.bytes for file in files) <= target_file_bytes * FILE_SIZES_MAX:
+    known = [[file for file in files if file.is_known] for files in columns]
+    files = next((found for found in known if found), None)
+    if (
+        files is None
+        or sum(file.bytes for file in columns[0]) <= target_file_bytes * FILE_SIZES_MAX
+    ):
         return False
-    known = [file for file in files if file.low is not None and file.high is not None]
-    if not known:
-        return False
-    largest = max(file.bytes for file in known)
-    return overlap(known) > OVERLAP_MAX or (splits and largest > target_file_bytes * FILE_SIZES_MAX)
+    largest = max(file.bytes for file in files)
+    return _is_mixed(known) or (splits and largest > target_file_bytes * FILE_SIZES_MAX)
+
+
+def _is_mixed(columns: Sequence[Sequence[FileExtent]]) -> bool:
+    """Whether no column of a key tells its files apart as well as an order by all of them would.
+
+    That leaves n files n^(1 - 1/k) deep in each of k columns; and a column of few values is in all
+    files for ever.
+    """
+    power = 1 - 1 / len(columns)
+    return all(overlap(files) > OVERLAP_MAX * len(files) ** power for files in columns if files)
 
 
 def overlap(files: Sequence[FileExtent]) -> float:

@@ -32,17 +32,27 @@ def test_files_that_do_not_overlap_are_one_deep() -> None:
 
 def test_order_is_due_where_keys_are_in_several_files() -> None:
     mixed = files(*[(1, 100)] * 5)
-    assert needs_order(mixed, 30 * MB)
-    assert not needs_order(files((1, 5), (6, 9), (10, 20)), 30 * MB)
-    assert not needs_order(mixed, 75 * MB), "they become one file or two"
-    assert not needs_order(files(*[(None, None)] * 5), 30 * MB), "statistics know no key"
-    assert needs_order([*mixed, *files((None, None))], 30 * MB)
+    assert needs_order([mixed], 30 * MB)
+    assert not needs_order([files((1, 5), (6, 9), (10, 20))], 30 * MB)
+    assert not needs_order([mixed], 75 * MB), "they become one file or two"
+    assert not needs_order([files(*[(None, None)] * 5)], 30 * MB), "statistics know no key"
+    assert needs_order([[*mixed, *files((None, None))]], 30 * MB)
+
+
+def test_a_key_of_several_columns_is_ordered_once() -> None:
+    """One of few values is in all files for ever, and two wide ones share what an order can do."""
+    tenant, apart = files(*[(7, 7)] * 16), files(*[(n, n) for n in range(16)])
+    mixed, halves = files(*[(1, 100)] * 16), files(*[(n // 4, n // 4) for n in range(16)])
+    assert not needs_order([tenant, apart], 30 * MB)
+    assert not needs_order([halves, halves], 30 * MB)
+    assert needs_order([mixed, tenant], 30 * MB)
+    assert needs_order([mixed, files(*[(None, None)] * 16)], 30 * MB)
 
 
 def test_files_that_are_far_too_large_are_cut() -> None:
-    assert needs_order(files((1, 5)), 10 * MB)
-    assert not needs_order(files((1, 5)), 10 * MB, splits=False)
-    assert not needs_order(files((1, 5), (6, 9)), 20 * MB), "a little is not worth a rewrite"
+    assert needs_order([files((1, 5))], 10 * MB)
+    assert not needs_order([files((1, 5))], 10 * MB, splits=False)
+    assert not needs_order([files((1, 5), (6, 9))], 20 * MB), "a little is not worth a rewrite"
 
 
 def commits(*operations: tuple[str, timedelta]) -> list[CommitSeen]:
