@@ -45,8 +45,8 @@ class Locations:
 
     `control` and `facts` are paths or URIs of Delta tables; `facts` is the one beside control
     where it is left out, and without any nothing is known of gaps. `bronze` is the bronze of a
-    silver table that is not called `silver/<table>`. `storage_options` are delta-rs's, and
-    `granularity` is the length of a period.
+    silver table that is not called `silver/<table>`: where the facts do not know it, the gaps of
+    all tables count. `storage_options` are delta-rs's, and `granularity` is the length of a period.
     """
 
     control: str
@@ -59,7 +59,7 @@ class Locations:
 def verdict(
     table: str,
     *,
-    layer: Literal["bronze", "silver"] = "silver",
+    layer: Literal["bronze", "silver", "history"] = "silver",
     settings: str | Path | None = None,
     at: Locations | None = None,
 ) -> Verdict:
@@ -80,7 +80,7 @@ def verdict(
 def finalized_until(
     table: str,
     *,
-    layer: Literal["bronze", "silver"] = "silver",
+    layer: Literal["bronze", "silver", "history"] = "silver",
     settings: str | Path | None = None,
     at: Locations | None = None,
 ) -> datetime | None:
@@ -96,7 +96,7 @@ def is_final(
     end: datetime,
     *,
     start: datetime | None = None,
-    layer: Literal["bronze", "silver"] = "silver",
+    layer: Literal["bronze", "silver", "history"] = "silver",
     settings: str | Path | None = None,
     at: Locations | None = None,
 ) -> bool:
@@ -124,11 +124,12 @@ def _of_settings(table: str, layer: Layer, settings: str | Path | None) -> Verdi
     names = DatabaseName(key, found.lake)
     own = names.table(name)
     book = Bookkeeping.read(names.control_uri, names.facts_uri, found.storage_options)
+    target = {Layer.BRONZE: own.bronze, Layer.SILVER: own.silver, Layer.HISTORY: own.history}[layer]
     return read_verdict(
         book,
         Places.of(names.control_uri),
-        own.silver if layer is Layer.SILVER else own.bronze,
-        own.bronze if layer is Layer.SILVER else None,
+        target,
+        None if layer is Layer.BRONZE else own.bronze,
         found.finality_of(name).granularity,
     )
 

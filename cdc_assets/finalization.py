@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -28,13 +29,14 @@ from cdc_assets.planning.spellings import is_place
 _log = logging.getLogger(__name__)
 
 
-def is_final(
+def is_final(  # noqa: PLR0913 - seed 0019's signature, and what it leaves unsaid
     spark: Any,
     control_table: str,
     table_name: str,
     period_end: datetime,
     *,
     facts_table: str | None = None,
+    bronze_table: str | None = None,
     granularity: Granularity = "hour",
     storage_options: StorageOptions | None = None,
 ) -> bool:
@@ -42,11 +44,13 @@ def is_final(
 
     A time without a zone is in UTC. False where the period meets what the facts know to be lost,
     and for a table that control does not have. The facts are those beside control, unless they are
-    named; without any, the verdict alone answers. Raises `TableReplacedError` where control, or
-    the facts that were named, are not there.
+    named; without any, the verdict alone answers. `bronze_table` is what `apply_changes` was given
+    as `bronze`, for a silver that is not called `silver/<table>`: where the facts do not know it,
+    what is lost of any table counts. Raises `TableReplacedError` where control, or the facts that
+    were named, are not there.
     """
-    found = _verdict(spark, control_table, table_name, facts_table, granularity, storage_options)
-    return found.is_final(period_end)
+    asked = _Asked(table_name, bronze_table, facts_table, granularity)
+    return _verdict(spark, control_table, asked, storage_options).is_final(period_end)
 
 
 def finalized_until(
@@ -57,8 +61,7 @@ def finalized_until(
     storage_options: StorageOptions | None = None,
 ) -> datetime | None:
     """The table's verdict, in UTC; None before the first. Raises as `is_final` does."""
-    found = _verdict(spark, control_table, table_name, None, "hour", storage_options)
-    return found.finalized_until
+    return _verdict(spark, control_table, _Asked(table_name), storage_options).finalized_until
 
 
 def advance(
@@ -126,27 +129,35 @@ def _new_place(spark: Any, name: str) -> str:
     return SparkCatalog(spark).new_place(name)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A table as a caller names it, and what its verdict rests on."""
+
+    table: str
+    bronze: str | None = None
+    facts: str | None = None
+    granularity: Granularity = "hour"
+
+
 def _verdict(
     spark: Any,
     control_table: str,
-    table_name: str,
-    facts_table: str | None,
-    granularity: Granularity,
+    asked: _Asked,
     storage_options: StorageOptions | None,
 ) -> Verdict:
     catalog = catalog_of(spark)
     places = Places.of(control_table, catalog)
     facts = places.beside("facts")
-    if facts_table is not None:
-        facts = place(facts_table) if is_place(facts_table) else catalog(facts_table) or facts_table
+    if asked.facts is not None:
+        facts = place(asked.facts) if is_place(asked.facts) else catalog(asked.facts) or asked.facts
     book = None
     if is_place(places.control):
         book = Bookkeeping.read(
-            places.control, facts, storage_options or {}, facts_may_lack=facts_table is None
+            places.control, facts, storage_options or {}, facts_may_lack=asked.facts is None
         )
     if book is None:
         raise TableReplacedError(
             f"there is no control table {control_table}",
             hint="Name it by its path or URI, or by its name in the session's catalog.",
         )
-    return read_verdict(book, places, table_name, None, granularity)
+    return read_verdict(book, places, asked.table, asked.bronze, asked.granularity)

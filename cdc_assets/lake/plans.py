@@ -238,8 +238,9 @@ def _lacking(plan_id: str, table: TableName, uri: str) -> BookkeepingError:
     return BookkeepingError(
         f"the plan {plan_id} of its chunked snapshot is not whole",
         where=str(table),
-        hint=f"Were rows removed from {uri} by hand? Restore it, or take a new snapshot:"
-        f" {table.command(Command.RESNAPSHOT)}.",
+        hint="If a newer snapshot or a reset has given this one up meanwhile, nothing is lost: the"
+        f" next run goes on with the newer one. Were rows removed from {uri} by hand? Restore it,"
+        f" or take a new snapshot: {table.command(Command.RESNAPSHOT)}.",
     )
 
 

@@ -52,11 +52,13 @@ class ToldFacts:
         """The transaction ids of a table's commits."""
         return self._distinct("app_id", f"{_is(target)} AND app_id IS NOT NULL")
 
-    def events(self, target: str) -> list[FactsRow]:
-        """A table's events, oldest first, without those of chunks."""
+    def events(self, target: str | None = None) -> list[FactsRow]:
+        """The events of a table, or of all, oldest first, without those of chunks."""
         if "event" not in {field.name for field in self.table.schema().fields}:
             return []
-        where = f"event IS NOT NULL AND event <> '{Event.SNAPSHOT_CHUNK}' AND {_is(target)}"
+        where = f"event IS NOT NULL AND event <> '{Event.SNAPSHOT_CHUNK}'"
+        if target is not None:
+            where += f" AND {_is(target)}"
         return [FactsRow(**r) for r in _rows(self.table, FACTS, where, "written_at NULLS FIRST")]
 
     def _distinct(self, column: str, where: str) -> frozenset[str]:

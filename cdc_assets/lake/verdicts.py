@@ -9,9 +9,15 @@ from cdc_assets.errors import TableReplacedError
 from cdc_assets.lake.places import Places
 from cdc_assets.lake.tables import StorageOptions
 from cdc_assets.lake.unwritten import ToldFacts, control_rows
-from cdc_assets.planning.finality import Told, Verdict, bronze_verdict, silver_verdict
-from cdc_assets.planning.records import ControlRow, FactsRow
-from cdc_assets.planning.spellings import bronze_of
+from cdc_assets.planning.finality import (
+    Told,
+    Verdict,
+    bronze_verdict,
+    history_verdict,
+    silver_verdict,
+)
+from cdc_assets.planning.records import ControlRow
+from cdc_assets.planning.spellings import bronze_of, is_history
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +49,14 @@ class Bookkeeping:
             )
         return cls(rows, told, facts)
 
-    def events(self, bronze: str, places: Places) -> list[FactsRow] | None:
-        """The events of a bronze table, by any spelling of its name; None without facts."""
+    def target(self, bronze: str, places: Places) -> str | None:
+        """What the facts call a bronze table, by any spelling of its name; None if they do not."""
         if self.facts is None:
             return None
         uri = places.of_call(bronze, frozenset(self.control))
         targets = self.facts.targets()
         target = places.there(self.facts_uri).row_at(targets, uri) if uri else None
-        target = target or places.row(targets, bronze)
-        return [] if target is None else self.facts.events(target)
+        return target or places.row(targets, bronze)
 
 
 def read_verdict(
@@ -59,8 +64,10 @@ def read_verdict(
 ) -> Verdict:
     """The verdict of the table that a caller names.
 
-    It is a silver table's where `bronze` names that table's, where it is called `silver/<table>`,
-    or where its row holds a position; else one of bronze. Facts speak of bronze alone.
+    It is a history's where it is called `history/<table>`, a silver table's where `bronze` names
+    that table's, where it is called `silver/<table>`, or where its row holds a position; else one
+    of bronze. Facts speak of bronze alone. Where they do not know the bronze of a silver or a
+    history, what is lost of any table may be lost of this one.
     """
     control = book.control if book else {}
     rows = frozenset(control)
@@ -68,12 +75,16 @@ def read_verdict(
     uri = places.of_call(target, rows) or target
     row = control.get(name)
     source = bronze or bronze_of(name)
-    is_silver = source is not None or (row is not None and row.snapshot_lsn is not None)
-    if not is_silver:
+    is_bronze = source is None and (row is None or (row.applied_lsn or row.snapshot_lsn) is None)
+    if is_bronze:
         source = target
-    events = book.events(source, places) if book and source else None
-    told = Told(name, uri, row, events, granularity)
-    if not is_silver:
+    found = book.target(source, places) if book and source else None
+    events = None
+    if book and book.facts:
+        events = [] if is_bronze and found is None else book.facts.events(found)
+    told = Told(name, uri, row, events, granularity, is_of_all=not is_bronze and found is None)
+    if is_bronze:
         return bronze_verdict(told)
+    judge = history_verdict if is_history(name) else silver_verdict
     of_bronze = places.row(rows, source) if source else None
-    return silver_verdict(told, control.get(of_bronze or ""))
+    return judge(told, control.get(of_bronze or ""))

@@ -96,7 +96,19 @@ def find_row(rows: Iterable[str], wanted: str, place_of: PlaceOf) -> str | None:
     return next((n for n in names if not is_place(n) and folded(n) == folded(wanted)), None)
 
 
-def bronze_of(silver: str) -> str | None:
-    """What the bronze of a silver table is called, where both are called as we do."""
-    layer, found, table = silver.rpartition("silver/")
-    return f"{layer}bronze/{table}" if found and table and "/" not in table else None
+def is_history(name: str) -> bool:
+    """Whether it is what we call a history, in any lake."""
+    return _parts(name)[1] == "history"
+
+
+def bronze_of(name: str) -> str | None:
+    """What the bronze of a silver or of a history is called, where both are called as we do."""
+    lake, layer, table = _parts(name)
+    return f"{lake}bronze/{table}" if table and layer in ("silver", "history") else None
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    """A lake's folder with its slash, the layer and the table; the last two may be empty."""
+    head, _, table = name.rpartition("/")
+    lake, slash, layer = head.rpartition("/")
+    return lake + slash, layer, table

@@ -61,8 +61,11 @@ def silver_hold(bronze: ControlRow, silver: ControlRow | None, snapshots: Snapsh
     return None
 
 
-def hold_text(hold: Hold, snapshots: Snapshots) -> str:
-    """What holds silver's verdict back and what ends that, as a sentence without its full stop."""
+def hold_text(hold: Hold, snapshots: Snapshots, table: str = "Silver") -> str:
+    """What holds silver's verdict back and what ends that, as a sentence without its full stop.
+
+    `table` begins it: a history is held by the same.
+    """
     if hold is Hold.SNAPSHOT_OPEN:
         in_chunks = (
             " in chunks: `cdc-assets backfill` reads it on" if snapshots.open_chunked else ""
@@ -73,7 +76,7 @@ def hold_text(hold: Hold, snapshots: Snapshots) -> str:
             "The snapshot may show commits that bronze is not yet complete for; the next"
             " period ends that"
         )
-    return "Silver is behind bronze: run the apply job"
+    return f"{table} is behind bronze: run the apply job"
 
 
 class Reason(StrEnum):

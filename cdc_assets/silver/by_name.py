@@ -84,7 +84,7 @@ def apply_changes(  # noqa: PLR0913 - seed 0019's signature
     one. Without `facts_table` the verdict is not moved: only the facts tell that a snapshot is
     open. `granularity` is the length of a verdict's period.
 
-    Raises `SilverKeyError` for a key that is unknown, missing, named twice or NULL-able,
+    Raises `SilverKeyError` for a key that is unknown, missing or named twice,
     `CaptureInstanceUnknownError`, `SettingsError` for names that mean no table, and what the lake
     raises. Nothing is written before. Of two calls at once, one is `overtaken`.
     """

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,43 @@ def test_a_gap_in_the_facts_is_told(lake: Lake, folder: Path) -> None:
     assert is_final("sales.dbo_orders", UNTIL, layer="bronze")
     assert not is_final("sales.dbo_orders", UNTIL - timedelta(hours=2), layer="bronze")
     assert not is_final("bronze/dbo_orders", UNTIL, start=start, at=at(folder))
+
+
+def test_a_gap_is_told_of_whatever_is_made_of_bronze(lake: Lake, folder: Path) -> None:
+    """A silver in any place, whose bronze is not known, named, or named otherwise; a history."""
+    places = [str(folder / name) for name in ("gold/now", "elsewhere/silver/orders")]
+    rows = lake.control.read()
+    made = [replace(rows["silver/dbo_orders"], table_name=name) for name in places]
+    of_history = replace(made[0], table_name="history/dbo_orders")
+    lake.control.merge(lambda _: [*made, of_history])
+    assert all(is_final(name, UNTIL, at=at(folder)) for name in places)
+    assert is_final("sales.dbo_orders", UNTIL, layer="history")
+    start = UNTIL - timedelta(hours=3)
+    gap = event(Event.DATA_SKIPPED, 9, lost_from_ts=start, lost_to_ts=start)
+    lake.facts.append([FactsEntry((gap,))])
+    assert not is_final("sales.dbo_orders", UNTIL, layer="history")
+    assert not is_final("history/dbo_orders", UNTIL, at=at(folder))
+    for name in places:
+        told = verdict(name, at=at(folder))
+        assert (told.is_final(start), told.is_final(UNTIL)) == (True, False)
+        assert "name its bronze" in told.text
+        named = verdict(name, at=at(folder, bronze=str(folder / "lake/sales/bronze/dbo_orders/")))
+        assert (named.is_final(start), named.is_final(UNTIL)) == (True, False)
+        assert "Nothing holds" in named.text
+        assert not is_final(name, UNTIL, at=at(folder, bronze="bronze/dbo_order"))
+
+
+def test_a_gap_of_another_table_is_none_of_a_silver_whose_bronze_is_named(
+    lake: Lake, folder: Path
+) -> None:
+    gold = replace(lake.control.read()["silver/dbo_orders"], table_name=str(folder / "gold"))
+    lake.control.merge(lambda _: [gold])
+    gap = event(Event.DATA_SKIPPED, 9, lost_from_ts=UNTIL, lost_to_ts=UNTIL)
+    start = UNTIL - timedelta(hours=3)
+    lake.facts.append([FactsEntry((replace(gap, target="bronze/other", lost_from_ts=start),))])
+    assert is_final(gold.table_name, UNTIL, at=at(folder, bronze="bronze/dbo_orders"))
+    assert not is_final(gold.table_name, UNTIL, at=at(folder))
+    assert is_final("sales.dbo_orders", UNTIL)
 
 
 def test_nothing_is_written(lake: Lake, folder: Path) -> None:

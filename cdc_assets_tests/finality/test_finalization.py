@@ -149,6 +149,28 @@ def test_what_the_facts_know_to_be_lost(control: str) -> None:
         is_final(None, control, "bronze/orders", NOON, facts_table=f"{lake}/nowhere")
 
 
+def test_what_is_lost_of_a_silver_by_any_name(control: str) -> None:
+    """As `apply_changes` keeps it: its bronze is to be named, else any table's loss counts."""
+    lsn = str(Lsn.of_int(3))
+    rows = [ControlRow("gold.orders", finalized_until=NOON, applied_lsn=lsn, snapshot_lsn=lsn)]
+    Control(control, {}).merge(lambda _: rows)
+    lost = FactsRow(
+        target="bronze/orders",
+        event=str(Event.DATA_SKIPPED),
+        max_lsn=str(Lsn.of_int(4)),
+        lost_from_ts=NOON - timedelta(hours=3),
+        lost_to_ts=NOON - timedelta(hours=2.5),
+        written_at=NOON,
+    )
+    other = FactsRow(target="bronze/other", event=str(Event.BOOTSTRAP), min_lsn=lsn, max_lsn=lsn)
+    facts = f"{control.removesuffix('control')}facts"
+    Facts(facts, {}).append([FactsEntry((lost, other))])
+    for bronze, final in ((None, False), ("bronze/orders", False), ("bronze/other", True)):
+        assert is_final(None, control, "Gold.Orders", NOON, bronze_table=bronze) is final
+        before = NOON - timedelta(hours=3)
+        assert is_final(None, control, "gold.orders", before, bronze_table=bronze)
+
+
 @pytest.mark.spark
 def test_names_of_a_catalog(tmp_path: Path) -> None:
     """A control table by its name, made there; tables by name or place."""

@@ -9,7 +9,14 @@ import pytest
 
 from cdc_assets.contract import Event
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.finality import Layer, Told, Verdict, bronze_verdict, silver_verdict
+from cdc_assets.planning.finality import (
+    Layer,
+    Told,
+    Verdict,
+    bronze_verdict,
+    history_verdict,
+    silver_verdict,
+)
 from cdc_assets.planning.losses import Gap
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.verdict import Reason
@@ -108,6 +115,49 @@ def test_the_snapshot_that_heals_a_gap_has_to_be_in_silver() -> None:
     )
     rebuilt = replace(SILVER, snapshot_lsn=gap.max_lsn, applied_lsn=gap.max_lsn)
     assert silver(FIRST, gap, row=rebuilt).is_final(at(0))
+
+
+def history(*events: FactsRow, snapshot: int) -> Verdict:
+    lsn = str(Lsn.of_int(snapshot))
+    row = replace(SILVER, table_name="history/t", snapshot_lsn=lsn, applied_lsn=lsn)
+    return history_verdict(Told("history/t", "/h", row, events), BRONZE)
+
+
+def final_hours(verdict: Verdict) -> list[int]:
+    return [hours for hours in range(-9, 2) if verdict.is_final(at(hours))]
+
+
+def test_a_history_lacks_what_is_lost_up_to_the_snapshot_that_healed_it() -> None:
+    """What ended in the gap ends at the snapshot: a state holds too long until then."""
+    first, skipped = event(Event.BOOTSTRAP, 10, -8.5), lost(Event.DATA_SKIPPED, 20, -5.5, -5)
+    assert final_hours(history(first, skipped, snapshot=10)) == [-7, -6]
+    healed = history(first, skipped, event(Event.RESNAPSHOT, 21, -2.5), snapshot=21)
+    assert final_hours(healed) == [-7, -6, -1, 0]
+    assert (healed.lost, [gap.end for gap in healed.healed]) == ((), [at(-2.5)])
+    assert "1 gap" in healed.text
+    reread = history(first, lost(Event.RESNAPSHOT, 25, -4, -2), snapshot=25)
+    assert final_hours(reread) == [-7, -6, -5, -4, 0]
+    not_taken = history(first, lost(Event.RESNAPSHOT, 25, -4, -2), snapshot=10)
+    assert (final_hours(not_taken), not_taken.hold) == ([-7, -6, -5, -4], Reason.BEHIND_BRONZE)
+    assert "The history is behind bronze" in not_taken.text
+
+
+def test_a_history_begins_at_the_first_snapshot_that_was_completed() -> None:
+    opened = event(Event.SNAPSHOT_OPEN, 10, -8, detail={"mode": "chunked"})
+    assert history(opened, event(Event.BOOTSTRAP, 15, -6), snapshot=15).begins == at(-6)
+    assert history(lost(Event.RESNAPSHOT, 25, -4, -2), snapshot=25).begins == at(-2)
+
+
+def test_the_gaps_of_all_tables_where_nobody_knows_the_bronze() -> None:
+    """A reset of another table takes no gap from them."""
+    skipped = lost(Event.DATA_SKIPPED, 20, -4.5, -3)
+    reset = replace(event(Event.RESET, 30, 0), target="bronze/other")
+    told = Told("/gold", "/gold", SILVER, (FIRST, skipped, reset), is_of_all=True)
+    verdict = silver_verdict(told, None)
+    assert final_hours(verdict) == [-9, -8, -7, -6, -5]
+    assert (verdict.hold, "name its bronze" in verdict.text) == (None, True)
+    rebuilt = replace(told, row=replace(SILVER, snapshot_lsn=str(Lsn.of_int(21))))
+    assert silver_verdict(rebuilt, None).is_final(at(0))
 
 
 def test_what_holds_silver_is_told_with_its_version() -> None:

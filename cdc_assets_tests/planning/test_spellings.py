@@ -2,7 +2,14 @@
 
 import pytest
 
-from cdc_assets.planning.spellings import bronze_of, canonical, find_row, lake_of, spelled
+from cdc_assets.planning.spellings import (
+    bronze_of,
+    canonical,
+    find_row,
+    is_history,
+    lake_of,
+    spelled,
+)
 
 LAKE = "/lake/sales"
 
@@ -49,7 +56,10 @@ def test_what_a_table_is_called() -> None:
     assert canonical("/lake/sales2/silver/t", LAKE) == "/lake/sales2/silver/t"
     assert bronze_of("silver/t") == "bronze/t"
     assert bronze_of("/a/silver/t") == "/a/bronze/t"
-    assert bronze_of("gold/t") is None
+    assert bronze_of("/a/history/t") == "/a/bronze/t"
+    for name in ("gold/t", "oldsilver/t", "silver/", "silver", "t"):
+        assert bronze_of(name) is None
+    assert [is_history(name) for name in ("history/t", "/a/history/t", "silver/t")] == [1, 1, 0]
 
 
 @pytest.mark.parametrize(
