@@ -41,7 +41,7 @@ def run_sync(key: str, tables: list[str], *, resnapshot: bool = False) -> int:
     applied = apply_tables(database, loaded)
     for table in loaded:
         outcome, silver = report.outcomes[table], applied[table]
-        if silver.error is None:
+        if silver.error is None or silver.applied_lsn is not None:
             shown.add_row(
                 outcome.table,
                 str(outcome.work),

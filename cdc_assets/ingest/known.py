@@ -27,13 +27,14 @@ class Known:
     """What the lake says of one table before the poll, and whether a new snapshot is asked for.
 
     `silver_id` is Delta's id of silver as control has it: empty where it has none, None without a
-    row.
+    row. `history_id` is history's.
     """
 
     name: TableName
     control: ControlRow | None
     snapshots: Snapshots
     silver_id: str | None
+    history_id: str | None = None
     position: Offset | None = None
     gap: Gap | None = None
     recorded: tuple[Reader, ...] = ()

@@ -50,7 +50,8 @@ class Measure:
 class TableOutcome:
     """One table's part of a sync: what was written, and what is still to be recorded.
 
-    `silver_lost` says that silver is missing or another table: its row has no position any more.
+    `silver_lost` says that silver is missing or another table: its row has no position any more;
+    `history_lost` says so of a history.
     `measures` are those of each batch that this run read itself, by id; the figures beside it are
     of all together. `counts` are those of all batches found, this run's or not.
     `gap` is the newest loss of changes that nobody has acknowledged. `warnings` are sentences
@@ -73,6 +74,7 @@ class TableOutcome:
     facts: tuple[FactsEntry, ...] = ()
     progress: BronzeProgress | None = None
     silver_lost: bool = False
+    history_lost: bool = False
     gap: Gap | None = None
     warnings: tuple[str, ...] = ()
     error: CdcError | None = None

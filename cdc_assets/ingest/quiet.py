@@ -1,14 +1,16 @@
 """A table of which there is nothing to read: the poll says so, and the position moves.
 
 Most tables of most syncs are such, so that nothing of theirs is opened; now and then a row in the
-facts says that the sync is alive, and both tables are looked at.
+facts says that the sync is alive, and its tables are looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import timedelta
+
+from deltalake import DeltaTable
 
 from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
@@ -84,17 +86,27 @@ def quiet(
     poll: Poll,
     lately: ToldLately,
 ) -> TableOutcome:
-    """Nothing to read; now and then a row says so in the facts, and both tables are looked at."""
+    """Nothing to read; now and then a row says so in the facts, and its tables are looked at."""
     outcome = follow(database, known, instance, poll, _passed(database, known, instance, poll))
     if known.name.bronze in lately():
         return outcome
     table = known.name
     existing_bronze(database, known)
-    silver = database.lake.silver(table)
-    wanted, found = known.silver_id, table_id(silver) if silver is not None else None
-    lost = wanted is not None and (found is None or wanted not in ("", found))
     quiet = _quiet_row(table, outcome)
-    return replace(outcome, facts=(*outcome.facts, quiet), silver_lost=lost)
+    return replace(
+        outcome,
+        facts=(*outcome.facts, quiet),
+        silver_lost=_is_lost(known.silver_id, lambda: database.lake.silver(table)),
+        history_lost=_is_lost(known.history_id, lambda: database.lake.history(table)),
+    )
+
+
+def _is_lost(wanted: str | None, there: Callable[[], DeltaTable | None]) -> bool:
+    """Whether a table is missing or has another id than control has, if it has a row of it."""
+    if wanted is None:
+        return False
+    table = there()
+    return table is None or wanted not in ("", table_id(table))
 
 
 def _passed(

@@ -15,6 +15,7 @@ from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.clock import first_commit_times
 from cdc_assets.ingest.outcome import Measure, TableOutcome, Work
 from cdc_assets.lsn import Lsn
+from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import advance_bronze, follow_bronze
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import ControlRow, FactsRow
@@ -112,21 +113,31 @@ class Recorder:
     def _rows(
         self, rows: Mapping[str, ControlRow], outcomes: Sequence[TableOutcome]
     ) -> Iterator[ControlRow]:
-        """Bronze's rows, and silver's verdict where a quiet table needs no apply."""
         for outcome in outcomes:
-            if outcome.progress is None:
-                continue
             table = self.database.table(outcome.table)
-            bronze = advance_bronze(rows.get(table.bronze), outcome.progress)
-            yield bronze
-            silver = rows.get(table.silver)
-            if silver is not None and outcome.silver_lost:
-                yield silver.without_position()
-            # A row that another sync has moved further is followed by that one, which knows why.
-            elif silver is not None and bronze.end_lsn == str(outcome.progress.end.lsn):
-                followed = follow_bronze(silver, bronze, self.snapshots[table.bronze])
-                if followed != silver:
-                    yield followed
+            yield from moved_rows(table, outcome, rows, self.snapshots[table.bronze])
+
+
+def moved_rows(
+    table: TableName,
+    outcome: TableOutcome,
+    rows: Mapping[str, ControlRow],
+    snapshots: Snapshots,
+) -> Iterator[ControlRow]:
+    """Bronze's row, and silver's and history's verdict where a quiet table needs no apply."""
+    if outcome.progress is None:
+        return
+    bronze = advance_bronze(rows.get(table.bronze), outcome.progress)
+    yield bronze
+    lost = {table.silver: outcome.silver_lost, table.history: outcome.history_lost}
+    for row in (rows[name] for name in lost if name in rows):
+        if lost[row.table_name]:
+            yield row.without_position()
+        # A row that another sync has moved further is followed by that one, which knows why.
+        elif bronze.end_lsn == str(outcome.progress.end.lsn):
+            followed = follow_bronze(row, bronze, snapshots)
+            if followed != row:
+                yield followed
 
 
 def _measured(

@@ -196,12 +196,13 @@ def known_tables(
         name = database.table(key)
         own = control.get(name.bronze)
         taken = snapshots[name.bronze]
-        silver = control.get(name.silver)
+        silver, history = control.get(name.silver), control.get(name.history)
         one = Known(
             name,
             own,
             taken,
             silver_id=silver.table_id or "" if silver else None,
+            history_id=history.table_id or "" if history else None,
             gap=gaps.get(name.bronze),
             recorded=recorded[name.bronze],
             switch=switches.get(name.bronze),

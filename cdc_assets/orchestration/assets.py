@@ -135,7 +135,7 @@ def _apply(
         if outcome.error is not None:
             context.log.error(str(outcome.error))
             failures[table] = outcome.error
-        elif outcome.overtaken:
+        if outcome.overtaken:
             context.log.info(f"{table}: another run applied it first")
         elif outcome.applied_lsn is not None:
             context.log.info(f"{table}: {outcome.upserted} upserted, {outcome.deleted} deleted")

@@ -89,7 +89,9 @@ class CdcResource(dg.ConfigurableResource[None]):
                 control.get(name.bronze),
                 control.get(name.history),
                 snapshots[name.bronze],
-                taken_snapshots(of.get(name.bronze, ())),
+                taken_snapshots(
+                    of.get(name.bronze, ()), database.settings.tables[name.key].keys or ()
+                ),
             )
             for name in names
             if name.key not in due and database.settings.scd_of(name.key) == 2

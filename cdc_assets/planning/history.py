@@ -8,8 +8,8 @@ its high mark, and why no call goes past one that is open.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from cdc_assets.contract import COMPLETED_SNAPSHOT, HISTORY, Column
 from cdc_assets.contract import Operation as Op
@@ -22,6 +22,10 @@ from cdc_assets.planning.plans import MergeTexts
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import this_life
 
+COMMIT_TIME_ROUNDING = timedelta(milliseconds=10)
+"""How far above the true moment a commit's time may stand: the server keeps it in steps of 1/300 s
+and rounds it up to 2 ms, and the high mark is exact; the rest is to spare."""
+
 _FIRST = Lsn.of_int(0)
 _THERE = f"{Op.INSERT:d}, {Op.AFTER:d}"
 _BEFORE = f"{Op.DELETE:d}, {Op.BEFORE:d}"
@@ -29,18 +33,36 @@ _BEFORE = f"{Op.DELETE:d}, {Op.BEFORE:d}"
 
 @dataclass(frozen=True, slots=True)
 class TakenSnapshot:
-    """A complete snapshot: the table as it was at its LSN, read up to its high mark (UTC)."""
+    """A complete snapshot: the table as it was at its LSN, read up to its high mark (UTC).
+
+    `keys` are those of the table from there on.
+    """
 
     at: Offset
     high_mark: datetime | None = None
+    keys: tuple[str, ...] = ()
+
+    @property
+    def seen_to(self) -> datetime | None:
+        """The largest commit time that its read may have seen."""
+        return None if self.high_mark is None else self.high_mark + COMMIT_TIME_ROUNDING
 
     def is_settled(self, end: Offset) -> bool:
         """Whether every commit that its read may have seen is in bronze."""
-        return self.high_mark is None or end.commit_ts > self.high_mark
+        return self.seen_to is None or end.commit_ts > self.seen_to
+
+    def has_keys(self, keys: tuple[str, ...]) -> bool:
+        """Whether its rows are told apart by these."""
+        return set(map(folded, self.keys)) == set(map(folded, keys))
 
 
-def taken_snapshots(events: Iterable[FactsRow]) -> tuple[TakenSnapshot, ...]:
-    """A table's complete snapshots since its last reset, by LSN."""
+def taken_snapshots(
+    events: Iterable[FactsRow], keys: tuple[str, ...] = ()
+) -> tuple[TakenSnapshot, ...]:
+    """A table's complete snapshots since its last reset, by LSN.
+
+    `keys` are those that were named; without any each snapshot has its unique index's.
+    """
     found: dict[Lsn, TakenSnapshot] = {}
     for row in this_life(events):
         lsn, at = row.newest_lsn, row.max_commit_ts
@@ -50,13 +72,17 @@ def taken_snapshots(events: Iterable[FactsRow]) -> tuple[TakenSnapshot, ...]:
             old = found.get(lsn)
             if old is not None and old.high_mark is not None and read_to is not None:
                 read_to = max(read_to, old.high_mark)
-            found[lsn] = TakenSnapshot(Offset(lsn, at), read_to)
+            of = keys or tuple(row.payload.get("keys", ()))
+            found[lsn] = TakenSnapshot(Offset(lsn, at), read_to, of)
     return tuple(found[lsn] for lsn in sorted(found))
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryPosition:
-    """The newest change that history has, and the snapshot that it last took in."""
+    """The newest change that history has, and the snapshot that it last took in.
+
+    Without a snapshot all of its versions have ended at `applied`: the next one has another key.
+    """
 
     applied: Lsn | None = None
     snapshot: Lsn | None = None
@@ -68,23 +94,44 @@ class HistoryPosition:
             return cls()
         return cls(Lsn.parse_optional(row.applied_lsn), Lsn.parse_optional(row.snapshot_lsn))
 
+    def moved(self, row: ControlRow, to: HistoryPosition) -> ControlRow:
+        """History's control row once a call has come from here to there: never back."""
+        if to.snapshot is None:
+            same = HistoryPosition.of(row) == self
+            return replace(row, applied_lsn=str(to.applied), snapshot_lsn=None) if same else row
+        if (row.applied_lsn or "") <= str(to.applied):
+            row = replace(row, applied_lsn=str(to.applied))
+        if (row.snapshot_lsn or "") <= str(to.snapshot):
+            row = replace(row, snapshot_lsn=str(to.snapshot))
+        return row
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryWork:
     """The changes above `above` up to `upto`, and `snapshot` where one is taken in.
 
-    Versions that held at `since` are gone on with; None where there are none.
+    Versions that held at `since` are gone on with; None where there are none. All that hold then
+    end at `ends`, where that is given. `keys` are those of all of these, empty where unknown.
     """
 
     above: Lsn
     upto: Lsn
     since: Lsn | None
+    keys: tuple[str, ...] = ()
     snapshot: TakenSnapshot | None = None
+    ends: Offset | None = None
+
+    @property
+    def at(self) -> Offset | None:
+        """The commit of which it says of every key whether it is there, if it says that of one."""
+        return self.snapshot.at if self.snapshot is not None else self.ends
 
     def after(self, position: HistoryPosition, head: Lsn | None) -> HistoryPosition:
         """Where history stands then; `head` is the newest change of these."""
-        at = self.snapshot.at.lsn if self.snapshot else None
+        at = self.at.lsn if self.at is not None else None
         applied = max(lsn for lsn in (position.applied, at, head) if lsn is not None)
+        if self.ends is not None:
+            return HistoryPosition(applied)
         return HistoryPosition(applied, at or position.snapshot)
 
 
@@ -99,24 +146,29 @@ def plan_history(
     `opened` is an open snapshot's LSN and `end` how far bronze is complete, as it stood before
     bronze was looked at. Snapshots are taken in one after the other, each once it is settled, and
     no change above the next one before that: what a snapshot says is of its LSN, and versions from
-    then on rest on it.
+    then on rest on it. One of another key is taken in once all versions of the old one have ended
+    at it; one without any begins nothing.
     """
     if end is None:
         return None
     known = [lsn.previous() for lsn in (position.applied,) if lsn] + [position.snapshot or _FIRST]
+    since = position.applied if position.snapshot is not None else None
     ahead = [one for one in taken if one.at.lsn > max(known)]
+    while since is None and ahead and not ahead[0].keys:
+        ahead = ahead[1:]
+    keys = next((one.keys for one in taken if one.at.lsn == position.snapshot), ())
     bounds = [one.at.lsn for one in ahead] + ([opened] if opened is not None else [])
     newest = ahead[0] if ahead and ahead[0].is_settled(end) else None
+    if newest is not None and since is not None and keys and not newest.has_keys(keys):
+        return HistoryWork(since, newest.at.lsn, since, keys, ends=newest.at)
     if newest is not None:
         upto = min([end.lsn, *(lsn for lsn in bounds if lsn > newest.at.lsn)])
-        above = newest.at.lsn if position.applied is None else position.applied
-        return HistoryWork(above, max(upto, newest.at.lsn), position.applied, newest)
-    if position.applied is None:
+        above = newest.at.lsn if since is None else since
+        return HistoryWork(above, max(upto, newest.at.lsn), since, newest.keys, newest)
+    if since is None:
         return None
     upto = min([end.lsn, *bounds])
-    return (
-        HistoryWork(position.applied, upto, position.applied) if upto > position.applied else None
-    )
+    return HistoryWork(since, upto, since, keys) if upto > since else None
 
 
 def history_texts(
@@ -125,16 +177,19 @@ def history_texts(
     """The MERGE of a call into history, which the engines call `silver`.
 
     A version is known by its key and the commit that it began with, so a call that is made again
-    finds what it has written. An end is written once and never taken back.
+    finds what it has written. An end is written once and never taken back. A version that ends
+    with the commit that it began with is none.
     """
+    begin, end = HISTORY.names[0], HISTORY.names[2]
+    is_none = f"s.{quoted(end)} IS NOT NULL AND s.{quoted(begin)} = s.{quoted(end)}"
     return MergeTexts(
         ranking=_Versions(captured, keys, work, times).text(),
         matched=" AND ".join(
             f"t.{quoted(key)} <=> s.{quoted(key)}" for key in (*keys, HISTORY.names[0])
         ),
         newer="t.`_valid_to_lsn` IS NULL AND s.`_valid_to_lsn` IS NOT NULL",
-        is_delete="false",
-        is_upsert="true",
+        is_delete="false" if work.ends is None else f"({is_none})",
+        is_upsert="true" if work.ends is None else f"(NOT ({is_none}))",
         reads_silver=work.since is not None,
     )
 
@@ -159,8 +214,8 @@ class _Versions:
         if self.work.since is not None:
             parts["held"] = self._held(self.work.since)
             lines.append(f"SELECT {self._row('lsn', 'ts', 'ord', 'there')} FROM {self._n('held')}")
-        if self.work.snapshot is not None:
-            parts |= self._snapshot(self.work.snapshot)
+        if self.work.at is not None:
+            parts |= self._moment(self.work.at, self.work.snapshot)
             lines.append(
                 f"SELECT {self._row('lsn', 'ts', 'ord', 'there')} FROM {self._n('moment')}"
             )
@@ -200,7 +255,7 @@ class _Versions:
         )
 
     def _held(self, since: Lsn) -> str:
-        """The versions that held then: of the keys that change, and with a snapshot of all."""
+        """The versions that held then: of the keys that change, and with a moment of all."""
         lsn, held = lsn_literal(since), self._n("h")
         columns = ", ".join(f"{held}.{quoted(c.name)}" for c in self.captured)
         same = " AND ".join(
@@ -212,26 +267,21 @@ class _Versions:
             f"SELECT {columns}, {held}.`_valid_from_lsn` AS {self._n('lsn')},"
             f" {held}.`_valid_from_ts` AS {self._n('ts')}, 0 AS {self._n('ord')},"
             f" 1 AS {self._n('there')} FROM `silver` AS {held}"
-            f"{only if self.work.snapshot is None else ''}"
+            f"{only if self.work.at is None else ''}"
             f" WHERE {held}.`_valid_from_lsn` <= {lsn}"
             f" AND ({held}.`_valid_to_lsn` IS NULL OR {held}.`_valid_to_lsn` > {lsn})"
         )
 
-    def _snapshot(self, taken: TakenSnapshot) -> dict[str, str]:
-        """The table as it was at the snapshot's LSN, a row of which may be absent.
+    def _moment(self, at: Offset, taken: TakenSnapshot | None) -> dict[str, str]:
+        """Every key at a commit, there or gone: as a snapshot says, and without one all gone.
 
         A key's first change since then tells how it was before, where the read may have seen that
         change; else the row that was read does; and of a key that neither speaks of, that it is
         gone.
         """
-        s, rank = lsn_literal(taken.at.lsn), self._n("rank")
+        s, rank = lsn_literal(at.lsn), self._n("rank")
         there, order = self._n("there"), self._n("tag")
         given = [
-            f"SELECT {self._columns}, 1 AS {there}, 1 AS {order} FROM (SELECT {self._columns},"
-            f" row_number() OVER (PARTITION BY {self._by} ORDER BY `_start_lsn` DESC NULLS LAST)"
-            f" AS {rank} FROM `bronze` WHERE `_operation` = {Op.SNAPSHOT:d}"
-            f" AND coalesce(`_snapshot`, `_start_lsn`) = {s}) AS {self._n('read')}"
-            f" WHERE {rank} = 1",
             f"SELECT {self._columns}, 0 AS {there}, 0 AS {order} FROM {self._n('changed')}"
             f" WHERE {self._n('lsn')} <= {s}",
         ]
@@ -239,9 +289,18 @@ class _Versions:
             given.append(
                 f"SELECT {self._columns}, 0 AS {there}, 0 AS {order} FROM {self._n('held')}"
             )
-        if taken.high_mark is not None:
+        if taken is not None:
+            given.append(
+                f"SELECT {self._columns}, 1 AS {there}, 1 AS {order} FROM (SELECT {self._columns},"
+                f" row_number() OVER (PARTITION BY {self._by}"
+                f" ORDER BY `_start_lsn` DESC NULLS LAST)"
+                f" AS {rank} FROM `bronze` WHERE `_operation` = {Op.SNAPSHOT:d}"
+                f" AND coalesce(`_snapshot`, `_start_lsn`) = {s}) AS {self._n('read')}"
+                f" WHERE {rank} = 1"
+            )
+        if taken is not None and taken.seen_to is not None:
             first = "`_start_lsn`, `_command_id` ASC NULLS FIRST, `_seqval` ASC NULLS FIRST"
-            mark = self.times.format(taken.high_mark.isoformat(timespec="microseconds"))
+            mark = self.times.format(taken.seen_to.isoformat(timespec="microseconds"))
             given.append(
                 f"SELECT {self._columns}, CASE WHEN `_operation` IN ({_BEFORE}) THEN 1 ELSE 0 END"
                 f" AS {there}, 2 AS {order} FROM (SELECT {self._columns}, `_operation`,"
@@ -250,9 +309,9 @@ class _Versions:
                 f" AND `_start_lsn` > {s} AND `_commit_ts` <= {mark}) AS {self._n('first')}"
                 f" WHERE {rank} = 1"
             )
-        at = self.times.format(taken.at.commit_ts.isoformat(timespec="microseconds"))
+        ts = self.times.format(at.commit_ts.isoformat(timespec="microseconds"))
         moment = (
-            f"SELECT {self._columns}, {s} AS {self._n('lsn')}, {at} AS {self._n('ts')},"
+            f"SELECT {self._columns}, {s} AS {self._n('lsn')}, {ts} AS {self._n('ts')},"
             f" 2 AS {self._n('ord')}, {there} FROM (SELECT *, row_number() OVER"
             f" (PARTITION BY {self._by} ORDER BY {order} DESC) AS {rank}"
             f" FROM {self._n('given')}) AS {self._n('best')} WHERE {rank} = 1"

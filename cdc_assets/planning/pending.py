@@ -80,7 +80,8 @@ def pending_history(
 ) -> Pending | None:
     """Whether a history has work that can be done: silver may have none, as on a quiet table.
 
-    What waits for a snapshot is not due: nothing but that ends it.
+    What waits for a snapshot is not due: nothing but that ends it. A verdict is, where a call moves
+    it: as a rule the sync has done so.
     """
     end = bronze.end if bronze is not None else None
     position = HistoryPosition.of(history)
@@ -89,7 +90,8 @@ def pending_history(
     if work is None or bronze is None or end is None:
         return None
     has_changes = work.upto == end.lsn and (bronze.changed_lsn or "") > str(work.above)
-    if work.snapshot is None and not has_changes:
+    waits = history is not None and _verdict_waits(bronze, history, snapshots)
+    if work.at is None and not has_changes and not waits:
         return None
     return Pending(table, Due.HISTORY_BEHIND, str(work.upto))
 

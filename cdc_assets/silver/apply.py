@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from cdc_assets import faults
 from cdc_assets.contract import Column, silver_columns
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import UnexpectedError, expected
+from cdc_assets.errors import CdcError, UnexpectedError, expected
 from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.bronze import rows_above
 from cdc_assets.lake.failures import lake_error
@@ -55,7 +55,8 @@ T = TypeVar("T")
 def apply_tables(database: Database, tables: Sequence[str]) -> dict[str, ApplyOutcome]:
     """Bring these silver tables of the settings up to bronze's head; see `apply_all`.
 
-    And after it the histories of those that have one: each fails its table alone, too.
+    And after it the histories of those that have one: each fails its table alone, too, and its
+    error stands beside what was done with silver.
     """
     of = [table_of(database, key) for key in tables]
     outcomes = apply_all(database.lake, of, database.settings.max_parallel_tables)
@@ -65,12 +66,13 @@ def apply_tables(database: Database, tables: Sequence[str]) -> dict[str, ApplyOu
 
 
 def _with_history(table: SilverTable, outcome: ApplyOutcome) -> tuple[str, ApplyOutcome]:
-    def apply() -> ApplyOutcome:
-        return replace(outcome, versions=apply_history(table).written)
-
-    if outcome.error is not None or not outcome.bronze_found:
-        return outcome.table, outcome
-    return outcome.table, _guarded(table, apply)
+    if outcome.error is None and outcome.bronze_found:
+        try:
+            outcome = replace(outcome, versions=apply_history(table).written)
+        except Exception as error:  # noqa: BLE001 - as any failure of a table
+            ours = _error_of(table, error, table.name.history_uri)
+            outcome = replace(outcome, error=ours)
+    return outcome.table, outcome
 
 
 def apply_changes(database: Database, key: str) -> ApplyOutcome:
@@ -115,11 +117,20 @@ def _guarded(table: SilverTable, call: Callable[[], T]) -> T | ApplyOutcome:
     try:
         return call()
     except Exception as error:  # noqa: BLE001 - said above
-        ours = lake_error(error, table.name.silver_uri) or expected(error)
-        if isinstance(ours, UnexpectedError):
-            _log.exception("%s failed", table.name)
-        ours.where = str(table.name)
+        ours = _error_of(table, error, table.name.silver_uri)
         return ApplyOutcome(table.name.key, bronze_found=True, error=ours)
+
+
+def _error_of(table: SilverTable, error: Exception, uri: str) -> CdcError:
+    """What stopped a table's work on the table at `uri`, as one of ours; called where it is caught.
+
+    What nobody foresaw is logged.
+    """
+    ours = lake_error(error, uri) or expected(error)
+    if isinstance(ours, UnexpectedError):
+        _log.exception("%s failed", table.name)
+    ours.where = str(table.name)
+    return ours
 
 
 def _apply(before: Before, told: Told) -> ApplyOutcome:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from deltalake import DeltaTable
 
 from cdc_assets.contract import Column, captured_of_bronze, history_columns
-from cdc_assets.lake.bronze import rows_above
-from cdc_assets.lake.features import beyond_reading
+from cdc_assets.lake.bronze import head_above, rows_above
+from cdc_assets.lake.features import beyond_reading, unreadable
 from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, query, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.advancing import follow_bronze
@@ -75,9 +75,14 @@ class _Known:
         return self.history_id in self.snapshots.discarded
 
     @property
+    def replaced(self) -> bool:
+        """Whether control speaks of another table than the one that is there now, if one is."""
+        return self.given_up or self.row.table_id not in (None, self.history_id)
+
+    @property
     def position(self) -> HistoryPosition:
         """As control has it of this very table."""
-        if self.given_up or self.history_id is None or self.row.table_id != self.history_id:
+        if self.replaced or self.history_id is None or self.row.table_id is None:
             return HistoryPosition()
         return HistoryPosition.of(self.row)
 
@@ -97,7 +102,7 @@ def apply_history(table: SilverTable) -> HistoryOutcome:
             break
         outcome = _apply(known, work)
         written += outcome.written
-        if outcome.overtaken or work.snapshot is None:
+        if outcome.overtaken or work.at is None:
             break
     return replace(outcome, written=written)
 
@@ -122,24 +127,28 @@ def _known(table: SilverTable) -> _Known | None:
         row=control.get(name.history) or ControlRow(name.history),
         verdict=verdict,
         snapshots=snapshots,
-        taken=taken_snapshots(events),
+        taken=taken_snapshots(events, table.keys),
         bronze=bronze,
         captured=captured_of_bronze(columns_of(bronze)),
     )
 
 
 def _apply(known: _Known, work: HistoryWork) -> HistoryOutcome:
-    head = _head(known.bronze, work)
+    head = _head(known, work)
     position = work.after(known.position, head)
-    if head is None and work.snapshot is None:
-        _record(known, known.history_id, position, None)
-        return HistoryOutcome(applied_lsn=position.applied)
+    if head is None and work.at is None:
+        is_ours = _record(known, known.history_id, position, None)
+        return HistoryOutcome(overtaken=not is_ours, applied_lsn=position.applied)
     name, lake = known.table.name, known.table.lake
     complete = known.snapshots.complete
     keys = silver_keys(
-        known.table.keys or (complete.keys if complete else ()), known.captured, where=str(name)
+        work.keys or (complete.keys if complete else ()), known.captured, where=str(name)
     )
     columns, history, version = history_columns(known.captured), known.history, known.version
+    if known.replaced:
+        # Before another table takes its place: an empty history must not carry a verdict.
+        lost = ControlRow(name.history)
+        lake.control.merge(lambda rows: [rows.get(name.history, lost).without_position()])
     if known.given_up:
         version += 1
         history = lake.renew_history(name, columns, version)
@@ -151,8 +160,8 @@ def _apply(known: _Known, work: HistoryWork) -> HistoryOutcome:
     result = _merge(known, work, history, keys, version + 1)
     if result.overtaken:
         return HistoryOutcome(overtaken=True)
-    _record(known, table_id(history), position, result.version)
-    return HistoryOutcome(result.upserted, applied_lsn=position.applied)
+    is_ours = _record(known, table_id(history), position, result.version)
+    return HistoryOutcome(result.upserted, overtaken=not is_ours, applied_lsn=position.applied)
 
 
 def _merge(
@@ -178,8 +187,18 @@ def _merge(
     return table.engine(choice).apply(plan)
 
 
-def _head(bronze: DeltaTable, work: HistoryWork) -> Lsn | None:
-    """The newest change among a call's."""
+def _head(known: _Known, work: HistoryWork) -> Lsn | None:
+    """The newest change among a call's.
+
+    Of a bronze that only Spark reads its log tells, or control: then it may be any up to the end
+    of the call.
+    """
+    bronze = known.bronze
+    if unreadable(bronze):
+        newest = head_above(
+            bronze, Lsn.of_int(0), known.table.name.changes_app, known.verdict.changed_lsn
+        )
+        return None if newest is not None and newest <= work.above else work.upto
     row = query(
         "SELECT max(`_start_lsn`) AS lsn FROM bronze WHERE `_operation` <> 0"
         f" AND `_start_lsn` > {lsn_literal(work.above)}"
@@ -191,21 +210,27 @@ def _head(bronze: DeltaTable, work: HistoryWork) -> Lsn | None:
 
 def _record(
     known: _Known, history_id: str | None, position: HistoryPosition, version: int | None
-) -> None:
-    """Position and verdict; never back, but for a new history."""
+) -> bool:
+    """Position and verdict; never back, but for a new history.
+
+    False where another call has put a history in this one's place since: its row stays.
+    """
     name = known.table.name.history
+    ours = {None, history_id, known.row.table_id}
+    found: list[bool] = []
 
     def update(rows: Mapping[str, ControlRow]) -> Iterator[ControlRow]:
         old = rows.get(name) or ControlRow(name)
+        found.append(old.table_id in ours)
+        if not found[-1]:
+            return
         row = old
         if row.table_id != history_id:
             row = replace(row.without_position(), table_id=history_id)
-        if (row.applied_lsn or "") <= str(position.applied):
-            row = replace(row, applied_lsn=str(position.applied))
-        if position.snapshot is not None and (row.snapshot_lsn or "") <= str(position.snapshot):
-            row = replace(row, snapshot_lsn=str(position.snapshot))
+        row = known.position.moved(row, position)
         row = follow_bronze(row, known.verdict, known.snapshots, version, known.table.granularity)
         if row != old:
             yield row
 
     known.table.lake.control.merge(update)
+    return found[-1]

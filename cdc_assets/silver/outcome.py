@@ -14,7 +14,8 @@ from cdc_assets.planning.verdict import Hold
 class ApplyOutcome:
     """What an apply found and did; `waves` is how many it applied of an open chunked snapshot.
 
-    `versions` are the rows that it has written into the table's history, if it has one.
+    `versions` are the rows that it has written into the table's history, if it has one; an `error`
+    beside an `applied_lsn` is history's alone.
     """
 
     table: str

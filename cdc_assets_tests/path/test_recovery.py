@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -152,9 +153,15 @@ def test_a_missing_silver_loses_its_verdict_on_a_quiet_day(
     monkeypatch.setattr(quiet_module, "QUIET_ROW_EVERY", timedelta(0))
     database = items.database()
     shutil.rmtree(database.table(TABLE).silver_uri)
+    # Nor is there a history of this row.
+    history = replace(
+        database.lake.control.read()[f"silver/{TABLE}"], table_name=f"history/{TABLE}"
+    )
+    database.lake.control.merge(lambda _: [history])
     run_sync(items)
-    row = database.lake.control.read()[f"silver/{TABLE}"]
-    assert (row.finalized_until, row.applied_lsn, row.table_id) == (None, None, None)
+    rows = database.lake.control.read()
+    for row in (rows[f"silver/{TABLE}"], rows[f"history/{TABLE}"]):
+        assert (row.finalized_until, row.applied_lsn, row.table_id) == (None, None, None)
     assert apply_changes(items.database(), TABLE).rebuilt
     items.assert_identical(TABLE, COLUMNS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -21,7 +22,7 @@ def at(number: int) -> Offset:
 
 
 def taken(number: int, read_to: int) -> TakenSnapshot:
-    return TakenSnapshot(at(number), NOON + timedelta(seconds=read_to))
+    return TakenSnapshot(at(number), NOON + timedelta(seconds=read_to), ("id",))
 
 
 def bronze(end: int, changed: int) -> ControlRow:
@@ -42,7 +43,14 @@ def history(applied: int, snapshot: int) -> ControlRow:
     )
 
 
+def judged(row: ControlRow) -> ControlRow:
+    return replace(row, finalized_until=NOON + timedelta(seconds=40))
+
+
 OPENED = Snapshots(open=Snapshot(at(50), ("id",)))
+
+
+SETTLED = Snapshots(complete=Snapshot(at(10), ("id",), NOON + timedelta(seconds=12)))
 
 
 @pytest.mark.parametrize(
@@ -54,6 +62,9 @@ OPENED = Snapshots(open=Snapshot(at(50), ("id",)))
         (bronze(40, 30), history(30, 10), Snapshots(), None),
         (bronze(40, 35), history(30, 10), Snapshots(), "0x00000000000000000028"),
         (bronze(90, 80), history(45, 10), OPENED, None),  # Only the snapshot ends that.
+        # As a rule the sync moves its verdict.
+        (judged(bronze(40, 30)), history(30, 10), SETTLED, "0x00000000000000000028"),
+        (judged(bronze(40, 30)), judged(history(30, 10)), SETTLED, None),
     ],
 )
 def test_what_is_due(
@@ -81,3 +92,42 @@ def test_snapshots_are_taken_in_one_by_one() -> None:
     unsettled = plan_history(position, both, None, at(54))
     assert unsettled is not None
     assert (unsettled.snapshot, unsettled.upto) == (None, Lsn.of_int(50))
+
+
+def test_commits_that_a_read_saw_may_have_times_above_its_mark() -> None:
+    """The server rounds them up to 1/300 s, then to the millisecond."""
+    one = taken(10, 12)
+    later = Offset(Lsn.of_int(14), NOON + timedelta(seconds=12, milliseconds=2))
+    assert not one.is_settled(later)
+    assert one.is_settled(at(13))
+
+
+def test_versions_of_another_key_end_before_it_is_taken_in() -> None:
+    one, other = taken(10, 12), replace(taken(50, 55), keys=("code",))
+    position = HistoryPosition(Lsn.of_int(48), one.at.lsn)
+    assert not other.has_keys(("id",))
+    assert other.has_keys(("CODE",))
+    waits = plan_history(position, [one, other], None, at(54))
+    assert waits is not None
+    assert (waits.upto, waits.keys, waits.at) == (Lsn.of_int(50), ("id",), None)
+    ends = plan_history(position, [one, other], None, at(90))
+    assert ends is not None
+    assert (ends.keys, ends.ends, ends.upto, ends.snapshot) == (
+        ("id",),
+        at(50),
+        Lsn.of_int(50),
+        None,
+    )
+    ended = ends.after(position, None)
+    assert ended == HistoryPosition(Lsn.of_int(50))
+    row = position.moved(history(48, 10), ended)
+    assert HistoryPosition.of(row) == ended
+    assert position.moved(history(70, 50), ended) == history(70, 50), "another call has gone on"
+    begins = plan_history(ended, [one, other], None, at(90))
+    assert begins is not None
+    assert (begins.keys, begins.since, begins.above) == (("code",), None, Lsn.of_int(50))
+    assert begins.after(ended, None) == HistoryPosition(Lsn.of_int(50), Lsn.of_int(50))
+    # One without a key ends what held, and begins nothing.
+    without = replace(other, keys=())
+    assert plan_history(position, [one, without], None, at(90)) == ends
+    assert plan_history(ended, [one, without], None, at(90)) is None
