@@ -19,6 +19,7 @@ from cdc_assets.errors import CaptureInstanceUnknownError, SettingsError, Silver
 from cdc_assets.finalization import is_final
 from cdc_assets.lake.tables import query
 from cdc_assets.lsn import Lsn
+from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.silver.apply import apply_changes as apply_asset
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
 from cdc_assets_tests.source import SPARK, Project
@@ -67,6 +68,22 @@ def files(project: Project) -> list[str]:
     return sorted(str(path) for path in lake(project).rglob("*"))
 
 
+def synced_past_the_snapshot(project: Project) -> None:
+    """Bronze is complete for all that the snapshot's read may have seen: that may take a second."""
+    lake = project.database().lake
+    taken = snapshots_by_target(lake.facts.events())[f"bronze/{TABLE}"].complete
+    assert taken is not None
+    assert taken.high_mark is not None
+    for number in range(100):
+        project.source.execute(f"UPDATE dbo.items SET note = N'{number}' WHERE id = 2")
+        project.source.captured()
+        run_sync(project)
+        until = lake.control.read()[f"bronze/{TABLE}"].finalized_until
+        if until is not None and until > taken.high_mark:
+            return
+    raise AssertionError(f"bronze is complete up to {until}, not past {taken.high_mark}")
+
+
 def test_it_is_the_assets_own_apply(items: Project) -> None:
     """One position, one transaction, one row: whoever applied last, the other goes on there."""
     spark, bronze = session(items), f"{lake(items)}/bronze/{TABLE}"
@@ -82,7 +99,7 @@ def test_it_is_the_assets_own_apply(items: Project) -> None:
     run_sync(items)
     change_items(items.source, 300)
     of_asset = apply_asset(items.database(), TABLE)
-    run_sync(items)
+    synced_past_the_snapshot(items)
     second = apply_changes(spark, bronze, target, **given)
     assert str(of_asset.applied_lsn) < str(second["applied_lsn"])
     assert (second["rebuilt"], second["overtaken"], second["hold"]) == (False, False, None)
