@@ -254,7 +254,7 @@ def test_a_whole_one_is_not_backfilled(project: Project) -> None:
     assert sync(project.database()).failed
     project.source.execute("EXEC sandbox.clear_faults")
     project.tables = {TABLE: {"snapshot": "chunked"}}
-    with pytest.raises(SnapshotModeError, match="set `snapshot: full` and run its sync"):
+    with pytest.raises(SnapshotModeError, match="snapshot: full` and run cdc-assets sync"):
         run_backfill(project)
     (failed,) = sync(project.database()).failed
     assert isinstance(failed.error, SnapshotModeError)

@@ -218,7 +218,8 @@ def test_every_event_says_what_happened(items: Project) -> None:
     given_up = items.database().lake.bronze(items.database().table(TABLE))
     assert given_up is not None
     reset(items.database(), TABLE)
-    assert newest(items, RESET).payload == {"bronze": table_id(given_up), "silver": None}
+    ids = {"bronze": table_id(given_up), "silver": None, "history": None}
+    assert newest(items, RESET).payload == ids
     run_sync(items)
     assert newest(items, BOOTSTRAP).rows == len(items.bronze(TABLE))
     found = rows(items)
