@@ -112,7 +112,7 @@ def test_a_seed_is_one_history() -> None:
 
 
 def test_histories_are_what_is_said_of_them() -> None:
-    """Each has its changes, and all that they are about is among those of `make test`."""
+    """Each has its changes, and two hundred of them have all that they are about."""
     seen: Counter[str] = Counter()
     for seed in range(DRAWN):
         history = draw_history(seed, ARROW)
