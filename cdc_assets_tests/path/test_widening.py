@@ -155,6 +155,6 @@ def again_by_a_snapshot(sized: Project) -> None:
 def after_a_reset(sized: Project) -> None:
     reset(sized.database(), TABLE)
     with pytest.raises(
-        TableFeatureError, match=r"bronze/dbo_sized/? was given up .*Remove that folder"
+        TableFeatureError, match=r"bronze/dbo_sized/? has to begin anew.*Remove that folder"
     ):
         run_sync(sized)
