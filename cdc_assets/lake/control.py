@@ -42,6 +42,10 @@ class Control:
         with lake_failures(self._uri):
             return retry_conflicts(lambda: self._merge_once(update), where=self._uri)
 
+    def change(self, name: str, how: Callable[[ControlRow], ControlRow]) -> None:
+        """Write what `how` makes of one table's row; of an empty one where it has none."""
+        self.merge(lambda rows: [how(rows.get(name) or ControlRow(name))])
+
     def _merge_once(self, update: Update) -> dict[str, ControlRow]:
         table = open_table(self._uri, CONTROL, self._options)
         if table is None:

@@ -220,12 +220,10 @@ def _target(found: Read, *, has_other_key: bool) -> _Target | None:
     columns, silver, version = silver_columns(found.captured), before.silver, before.version
     if found.given_up or found.recorded.table_id not in (None, before.silver_id):
         # Before another table takes its place: an empty silver must not carry a verdict.
-        lost = ControlRow(name.silver)
-        lake.control.merge(lambda rows: [rows.get(name.silver, lost).without_position()])
+        lake.control.change(name.silver, ControlRow.without_position)
     elif has_other_key:
         # The position stays until another table is there: it tells a rerun of the other key.
-        lost = ControlRow(name.silver)
-        lake.control.merge(lambda rows: [rows.get(name.silver, lost).without_verdict()])
+        lake.control.change(name.silver, ControlRow.without_verdict)
     if found.given_up or has_other_key:
         # Its rows may have LSNs above those to come, and a row only takes a newer image.
         version += 1

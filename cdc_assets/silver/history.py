@@ -147,8 +147,7 @@ def _apply(known: _Known, work: HistoryWork) -> HistoryOutcome:
     columns, history, version = history_columns(known.captured), known.history, known.version
     if known.replaced:
         # Before another table takes its place: an empty history must not carry a verdict.
-        lost = ControlRow(name.history)
-        lake.control.merge(lambda rows: [rows.get(name.history, lost).without_position()])
+        lake.control.change(name.history, ControlRow.without_position)
     if known.given_up:
         version += 1
         history = lake.renew_history(name, columns, version)
