@@ -19,7 +19,9 @@ EXIT_FAILED = 1
 
 app = typer.Typer(
     name="cdc-assets",
-    help="SQL Server tables in a Delta lake, and for each one up to when it is complete.",
+    help="SQL Server tables in a Delta lake, and for each one up to when it is complete."
+    "\n\nExit status: 0 where all is well, 1 where something is wrong or failed, 2 where the"
+    " command line itself is wrong.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -27,6 +29,10 @@ app = typer.Typer(
 
 EngineOption = Annotated[
     Literal["arrow", "spark"], typer.Option(help="Engine that reads and writes.")
+]
+
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document instead of tables.")
 ]
 
 
@@ -65,6 +71,22 @@ def dev(
     from cdc_assets.cli.dev import run_dev  # noqa: PLC0415
 
     raise typer.Exit(run_dev(port))
+
+
+@app.command()
+def status(
+    database: Annotated[
+        str | None, typer.Argument(help="Database of tables.yaml; all by default.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say where each table stands, by what the lake holds: asks no server.
+
+    Exit status 1 where a table is late, was never loaded, or has a gap that nobody acknowledged.
+    """
+    from cdc_assets.cli.status import run_status  # noqa: PLC0415
+
+    raise typer.Exit(run_status(database, as_json=as_json))
 
 
 @app.command()

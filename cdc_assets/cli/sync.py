@@ -63,6 +63,11 @@ def run_sync(key: str, tables: list[str], *, resnapshot: bool = False) -> int:
     return 1 if errors else 0
 
 
+def every_database() -> list[Database]:
+    """The databases of the settings."""
+    return [Database.of(key, found) for key, found in load_settings().databases.items()]
+
+
 def database_of(key: str, tables: list[str]) -> Database:
     """A database of the settings that has these tables."""
     settings = load_settings()

@@ -195,6 +195,22 @@ class Facts:
             )
         }
 
+    def newest_by_kind(self) -> dict[str, list[FactsRow]]:
+        """Per target, its newest batch with rows and its newest quiet one, newest first.
+
+        Of those since its last reset; it looks at all rows.
+        """
+        names = ", ".join(f"`{name}`" for name in _NAMES)
+        found: dict[str, list[FactsRow]] = {}
+        for row in self._select(
+            f"SELECT {names} FROM (SELECT *, row_number() OVER (PARTITION BY target,"
+            " rows > 0 ORDER BY written_at DESC NULLS LAST, end_lsn DESC NULLS LAST) AS rank"
+            f" FROM {_SINCE_RESET} AND event IS NULL) WHERE rank = 1"
+            " ORDER BY written_at DESC NULLS LAST"
+        ):
+            found.setdefault(row.target or "", []).append(row)
+        return found
+
     def newest_reads(self, rows_min: int) -> dict[str, FactsRow]:
         """Per target, the newest measured row of so many rows; before its last reset, too.
 

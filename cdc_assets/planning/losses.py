@@ -36,8 +36,14 @@ class Gap:
 
 def open_gaps(events: Iterable[FactsRow]) -> Mapping[str, Gap]:
     """Each table's oldest gap that nobody has acknowledged, by target; from events in order."""
-    found = {target: _gaps(this_life(rows)) for target, rows in by_target(events).items()}
-    return {target: gaps[min(gaps)] for target, gaps in found.items() if gaps}
+    found = {target: unacknowledged(rows) for target, rows in by_target(events).items()}
+    return {target: gaps[0] for target, gaps in found.items() if gaps}
+
+
+def unacknowledged(events: Iterable[FactsRow]) -> tuple[Gap, ...]:
+    """A table's gaps that nobody has acknowledged, oldest first; from its events in order."""
+    gaps = _gaps(this_life(events))
+    return tuple(gaps[start] for start in sorted(gaps))
 
 
 def every_gap(events: Iterable[FactsRow]) -> tuple[Gap, ...]:
