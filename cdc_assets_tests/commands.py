@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-import typer
+from typer.models import ArgumentInfo
 
 from cdc_assets.cli import app
 from cdc_assets.planning.status import OpenSnapshot, TableStatus
@@ -18,9 +20,9 @@ from cdc_assets.planning.status import OpenSnapshot, TableStatus
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 _HEAD = """# The command line
 
-`cdc-assets COMMAND --help` says what stands here. The settings are `tables.yaml` in the working
-folder, or the file that `CDC_TABLES` names. Errors are one sentence on standard error that says what
-to do, and its code in brackets.
+`cdc-assets COMMAND --help` says what stands here. The settings are `tables.yaml` in the
+working folder, or the file that `CDC_TABLES` names. Errors are one sentence on standard error that
+says what to do, and its code in brackets.
 
 | exit status | meaning |
 |---|---|
@@ -29,7 +31,8 @@ to do, and its code in brackets.
 | 2 | the command line itself is wrong |
 
 With `--json` standard output is one JSON document and nothing else. Times in it are in UTC
-(`2026-01-31T09:30:00Z`), what is not known is `null`. Fields are added, never renamed or taken away.
+(`2026-01-31T09:30:00Z`), what is not known is `null`. Fields are added, never renamed or taken
+away.
 
 *This page is written from `cdc_assets/cli`:* `python -m cdc_assets_tests.commands`
 """
@@ -72,48 +75,75 @@ def page() -> str:
     return "\n".join(parts)
 
 
+@dataclass(frozen=True)
+class _Parameter:
+    """A parameter of a command, as its function declares it."""
+
+    name: str
+    kind: Any
+    told: Any
+    default: Any
+
+    @property
+    def is_argument(self) -> bool:
+        return isinstance(self.told, ArgumentInfo)
+
+    @property
+    def usage(self) -> str:
+        """How it is written."""
+        if self.is_argument:
+            many = "..." if "list" in str(self.kind) else ""
+            name = self.name.upper() + many
+            return name if self.default is inspect.Parameter.empty else f"[{name}]"
+        # In `Annotated` the first of its names is where a default would be.
+        own = [n for n in (self.told.default, *(self.told.param_decls or ())) if _is_option(n)]
+        names = " / ".join(own or [f"--{self.name.replace('_', '-')}"])
+        if self.kind is bool:
+            return names
+        if get_origin(self.kind) is Literal:
+            return f"{names} {' or '.join(get_args(self.kind))}"
+        plain = next((k for k in (*get_args(self.kind), self.kind) if k is not NoneType), str)
+        return f"{names} {plain.__name__.upper().replace('STR', 'TEXT')}"
+
+    @property
+    def help(self) -> str:
+        """What it does, and its default."""
+        shown = not self.is_argument and self.kind is not bool and self.default not in _NO_DEFAULT
+        return f"{self.told.help}{f' Default: `{self.default}`.' if shown else ''}"
+
+
+def _is_option(name: Any) -> bool:
+    return isinstance(name, str) and name.startswith("-")
+
+
+_NO_DEFAULT = (None, inspect.Parameter.empty)
+
+
+def _parameters(function: Callable[..., Any]) -> list[_Parameter]:
+    hints = get_type_hints(function, include_extras=True)
+    found = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        kind, told = get_args(hints[name])
+        found.append(_Parameter(name, kind, told, parameter.default))
+    return found
+
+
 def _commands() -> Iterator[str]:
-    group: Any = typer.main.get_command(app)
-    for name, command in group.commands.items():
+    for command in app.registered_commands:
+        function = command.callback
+        assert function is not None
+        name = command.name or function.__name__
+        parameters = _parameters(function)
+        arguments = [one for one in parameters if one.is_argument]
+        options = [one for one in parameters if not one.is_argument]
+        words = ["cdc-assets", name, *(["[OPTIONS]"] if options else [])]
         yield f"## {name}\n"
-        arguments = [p for p in command.params if p.param_type_name == "argument"]
-        named = " ".join(_usage(p) for p in arguments)
-        yield f"`cdc-assets {name}{' [OPTIONS]' if _options(command) else ''}{_before(named)}`\n"
-        yield f"{_paragraphs(command.help)}\n"
-        rows = [(_usage(p), p.help) for p in arguments] + [
-            (_option(p), _help(p)) for p in _options(command)
-        ]
-        if rows:
+        yield f"`{' '.join([*words, *(one.usage for one in arguments)])}`\n"
+        yield f"{_paragraphs(function.__doc__ or '')}\n"
+        if parameters:
             yield "| | |\n|---|---|"
-            yield from (f"| `{first}` | {second} |" for first, second in rows)
+            yield from (f"| `{one.usage}` | {one.help} |" for one in (*arguments, *options))
             yield ""
-
-
-def _options(command: Any) -> list[Any]:
-    return [p for p in command.params if p.param_type_name == "option" and not p.hidden]
-
-
-def _usage(argument: Any) -> str:
-    name = argument.name.upper()
-    text = name if argument.required else f"[{name}]"
-    return f"{text}..." if argument.nargs == -1 else text
-
-
-def _before(text: str) -> str:
-    return f" {text}" if text else ""
-
-
-def _option(option: Any) -> str:
-    names = " / ".join([*option.opts, *option.secondary_opts])
-    if option.is_flag:
-        return names
-    choices = getattr(option.type, "choices", None)
-    return f"{names} {' or '.join(choices) if choices else option.type.name.upper()}"
-
-
-def _help(option: Any) -> str:
-    shown = option.default is not None and not option.is_flag and not option.required
-    return f"{option.help}{f' Default: `{option.default}`.' if shown else ''}"
 
 
 def _paragraphs(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from typer.testing import CliRunner
 
@@ -21,4 +23,7 @@ def test_every_command_helps_and_refuses_an_option_it_has_not(name: str) -> None
     helped = runner.invoke(app, [name, "--help"])
     assert helped.exit_code == 0
     assert f"{name} " in helped.output
+    told = commands.page().partition(f"## {name}\n")[2].partition("## ")[0]
+    options = re.findall(r"^\| `(--[\w-]+)", told, re.MULTILINE)
+    assert [option for option in options if option not in helped.output] == []
     assert runner.invoke(app, [name, "--no-such-option"]).exit_code == 2
