@@ -15,6 +15,12 @@ from cdc_assets.names import folded
 SCHEMA_VERSION_PROPERTY = "cdc_assets.schemaVersion"
 """Table property holding the version of the contract a table was born with or migrated to."""
 
+KEYS_PROPERTY = "cdc_assets.keys"
+"""Table property holding the key that a silver, or a history, was made with, as a JSON list."""
+
+CHANGE_FEED_PROPERTY = "delta.enableChangeDataFeed"
+"""Table property under which each commit tells its readers which rows it changed."""
+
 
 class Operation(IntEnum):
     """`_operation` of a bronze row: SQL Server's `__$operation`, and 0, which is ours."""
@@ -124,6 +130,14 @@ SILVER = TableContract(
         Column("_commit_ts", "TIMESTAMP_NTZ", "Commit time of the row's current image, in UTC."),
     ),
 )
+
+DELETED_AT = Column(
+    "_deleted_at",
+    "TIMESTAMP_NTZ",
+    "Commit time, in UTC, of the delete of the row, whose last image this is; NULL on a row that is"
+    " there. Of a row that a snapshot found gone, the snapshot's.",
+)
+"""Silver's further column where deleted rows are kept (`deletes: soft`)."""
 
 HISTORY = TableContract(
     "history",
@@ -263,9 +277,11 @@ def change_columns(captured: tuple[Column, ...]) -> tuple[Column, ...]:
     return (*_BRONZE_BEFORE, *captured)
 
 
-def silver_columns(captured: tuple[Column, ...]) -> tuple[Column, ...]:
+def silver_columns(
+    captured: tuple[Column, ...], *, keeps_deleted: bool = False
+) -> tuple[Column, ...]:
     """All columns of a silver table, in order: the captured ones, then ours."""
-    return (*captured, *SILVER.columns)
+    return (*captured, *SILVER.columns, *((DELETED_AT,) if keeps_deleted else ()))
 
 
 def history_columns(captured: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -278,7 +294,10 @@ def captured_of_bronze(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     return tuple(column for column in columns if column.name not in BRONZE.names)
 
 
-_OURS = {folded(name): name for name in (*BRONZE.names, *SILVER.names, *HISTORY.names)}
+_OURS = {
+    folded(name): name
+    for name in (*BRONZE.names, *SILVER.names, DELETED_AT.name, *HISTORY.names)
+}
 
 
 def our_column(name: str) -> str | None:

@@ -8,11 +8,11 @@ before every change of its LSN.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime
 
-from cdc_assets.contract import Column
+from cdc_assets.contract import DELETED_AT, Column
 from cdc_assets.contract import Operation as Op
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import folded
@@ -20,12 +20,16 @@ from cdc_assets.planning.absent import AbsentRange, KeyValue
 from cdc_assets.planning.applying import ApplyWork, ToldWave
 from cdc_assets.planning.bounds import Times
 from cdc_assets.planning.literals import lsn_literal, quoted
+from cdc_assets.planning.marking import IS_THERE, kept_ranking, marking_texts
+from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import MergeTexts
 
 _ORDER = ("_start_lsn", "_command_id", "_seqval", "_operation")
 _ABSENT = -1
 """Operation of a key that a chunk may not hold: deleted at its stamp, below the chunk's own row."""
-_DELETES = f"{_ABSENT:d}, {Op.DELETE:d}, {Op.BEFORE:d}"
+REMOVED = -2
+"""Operation of a key that a rebuild's source lacks: gone, whatever its image's LSN."""
+_DELETES = f"{REMOVED:d}, {_ABSENT:d}, {Op.DELETE:d}, {Op.BEFORE:d}"
 _UPSERTS = f"{Op.SNAPSHOT:d}, {Op.INSERT:d}, {Op.AFTER:d}"
 _OURS = ("`_command_id`", "`_seqval`", "`_operation`")
 """What a ranking needs besides silver's columns."""
@@ -84,10 +88,14 @@ def work_rows(work: ApplyWork) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AbsentKeys:
-    """Ranges of silver's key whose rows are gone, unless one of the ranking is newer."""
+    """Ranges of silver's key whose rows are gone, unless one of the ranking is newer.
+
+    `stamped_at` are the commit times (UTC) of their stamps.
+    """
 
     key: Column
     ranges: tuple[AbsentRange, ...]
+    stamped_at: Mapping[Lsn, datetime] = field(default_factory=dict)
 
 
 def merge_texts(
@@ -97,35 +105,45 @@ def merge_texts(
     *,
     above: Lsn | None = None,
     absent: AbsentKeys | None = None,
+    gone: Offset | None = None,
     times: Times = Times.SPARK,
 ) -> MergeTexts:
     """The texts of one apply of the bronze rows that satisfy `rows`.
 
-    `columns` are silver's, `keys` among them. With `above`, changes up to it are in silver already
-    and only outrank others. `absent` keys are deleted at their stamps; `times` is how the engine
-    that is to read the texts writes a time.
+    `columns` are silver's, `keys` among them; with `_deleted_at` deleted rows are marked, and at a
+    rebuild those that the source lacks are `gone` since then. With `above`, changes up to it are in
+    silver already and only outrank others. `absent` keys are deleted at their stamps; `times` is
+    how the engine that is to read the texts writes a time.
     """
-    names = [quoted(column.name) for column in columns]
+    of_bronze = tuple(column for column in columns if column.name != DELETED_AT.name)
+    names = [quoted(column.name) for column in of_bronze]
     by = ", ".join(quoted(key) for key in keys)
-    order = ", ".join(f"{quoted(name)} DESC NULLS LAST" for name in _ORDER)
-    rank = quoted(_unused("__rank", columns))
-    is_new = "" if above is None else f" AND {_is_new(above)}"
+    order = [f"{quoted(name)} DESC NULLS LAST" for name in _ORDER]
+    is_new = "" if above is None else _is_new(above)
     read = f"SELECT {', '.join([*names, *_OURS])} FROM `bronze` WHERE {rows}"
-    gone = () if absent is None else _gone(columns, absent, times)
-    union = " UNION ALL ".join([read, *gone])
-    ranking = (
-        f"SELECT {', '.join([*names, '`_operation`'])} FROM (SELECT {', '.join(names)},"
-        f" `_operation`, row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS {rank}"
-        f" FROM ({union}) AS `read`) AS `ranked` WHERE {rank} = 1{is_new}"
-    )
-    return MergeTexts(
+    keeps_deleted = len(of_bronze) < len(columns)
+    lost = _gone(of_bronze, absent, times, keeps_deleted=keeps_deleted) if absent else ()
+    union = " UNION ALL ".join([read, *lost])
+    if keeps_deleted:
+        images = tuple(name for name in names if name not in ("`_start_lsn`", "`_commit_ts`"))
+        ranking = kept_ranking(union, images, by, tuple(order), _DELETES, is_new)
+    else:
+        rank = quoted(_unused("__rank", columns))
+        ranking = (
+            f"SELECT {', '.join([*names, '`_operation`'])} FROM (SELECT {', '.join(names)},"
+            f" `_operation`, row_number() OVER (PARTITION BY {by} ORDER BY {', '.join(order)})"
+            f" AS {rank} FROM ({union}) AS `read`) AS `ranked`"
+            f" WHERE {rank} = 1{f' AND {is_new}' if is_new else ''}"
+        )
+    texts = MergeTexts(
         ranking=ranking,
         matched=" AND ".join(f"t.{quoted(key)} <=> s.{quoted(key)}" for key in keys),
-        newer="s.`_start_lsn` > t.`_start_lsn`",
+        newer=f"(s.`_start_lsn` > t.`_start_lsn` OR s.`_operation` = {REMOVED:d})",
         is_delete=f"s.`_operation` IN ({_DELETES})",
         is_upsert=f"s.`_operation` IN ({_UPSERTS})",
         reads_silver=absent is not None,
     )
+    return marking_texts(texts, gone, times) if keeps_deleted else texts
 
 
 def _is_new(above: Lsn) -> str:
@@ -133,15 +151,22 @@ def _is_new(above: Lsn) -> str:
     return f"(`_operation` <= {Op.SNAPSHOT:d} OR `_start_lsn` > {lsn_literal(above)})"
 
 
-def _gone(columns: tuple[Column, ...], absent: AbsentKeys, times: Times) -> Iterator[str]:
-    """Silver's keys of each range as rows at its stamp, of which a chunk's own rank above."""
+def _gone(
+    columns: tuple[Column, ...], absent: AbsentKeys, times: Times, *, keeps_deleted: bool
+) -> Iterator[str]:
+    """Silver's keys of each range as rows at its stamp, of which a chunk's own rank above.
+
+    Rows that are marked as deleted stay as they are: what deleted them is known better.
+    """
     key = quoted(absent.key.name)
     for one in absent.ranges:
         stamp = lsn_literal(one.stamp)
         values = {absent.key.name: key, "_start_lsn": stamp}
+        if (at := absent.stamped_at.get(one.stamp)) is not None:
+            values["_commit_ts"] = times.format(at.isoformat(timespec="microseconds"))
         given = [f"{values.get(c.name, 'NULL')} AS {quoted(c.name)}" for c in columns]
         given += [f"NULL AS {_OURS[0]}", f"NULL AS {_OURS[1]}", f"{_ABSENT:d} AS {_OURS[2]}"]
-        terms = [f"`_start_lsn` < {stamp}"]
+        terms = [f"`_start_lsn` < {stamp}", *([IS_THERE] if keeps_deleted else [])]
         if one.lower is not None:
             terms.append(f"{key} >= {_bound(one.lower, times)}")
         if one.upper is not None:

@@ -6,7 +6,7 @@ only carries it out, and two engines carry it out alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -123,7 +123,10 @@ class MergeTexts:
     `ranking` is a SELECT over a table named `bronze` that gives, per key, its latest image: the
     silver columns and `_operation`. With `reads_silver` it is also over a table named `silver`, the
     MERGE's target as it stands. The others are conditions of the MERGE, whose source is `s` and
-    whose target is `t`.
+    whose target is `t`. `is_insert` is what of the source also becomes a row of its own; None:
+    what is `is_upsert`. Without `marked` a delete removes its row; else it sets these columns to
+    the source's. A rebuild does so with each target row that is `is_other` and that the source
+    lacks: `others` are its values then, SQL literals.
     """
 
     ranking: str
@@ -132,6 +135,15 @@ class MergeTexts:
     is_delete: str
     is_upsert: str
     reads_silver: bool = False
+    is_insert: str | None = None
+    marked: tuple[str, ...] = ()
+    is_other: str = "true"
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def inserts(self) -> str:
+        """What of the source becomes a row where there is none."""
+        return self.is_insert or self.is_upsert
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +160,7 @@ class ApplyPlan:
 
     The MERGE commits as `tag.version` on a silver still at `tag.version - 1`, or not at all; a
     silver that never saw the transaction id is at 0.
-    `rebuild` also deletes every silver key that the ranking lacks.
+    `rebuild` also deletes, or marks as deleted, every silver key that the ranking lacks.
     With `limit` the arrow engine goes key range by key range where more rows are ranked, each a
     MERGE with the next version; whoever commits in between ends the call, and what was merged
     stays. Spark, which spills, takes no notice.

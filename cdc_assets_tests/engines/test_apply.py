@@ -28,6 +28,7 @@ from cdc_assets.planning.merging import (
     rebuild_from,
     work_rows,
 )
+from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag, RankLimit
 from cdc_assets.sqlserver.read import arrow_schema
 
@@ -49,6 +50,11 @@ class Table:
     engine: Engine
     captured: tuple[Column, ...] = CAPTURED
     keys: tuple[str, ...] = KEYS
+    keeps_deleted: bool = False
+
+    @property
+    def times(self) -> Times:
+        return Times.SPARK if self.engine.name == "spark" else Times.DATAFUSION
 
     def append(self, *rows: tuple[Any, ...], chunk: int | None = None) -> None:
         """Rows (operation, lsn, command, seqval, *captured).
@@ -86,7 +92,7 @@ class Table:
         rank_rows_max: int | None = None,
         **more: Any,
     ) -> ApplyResult:
-        columns = silver_columns(self.captured)
+        columns = silver_columns(self.captured, keeps_deleted=self.keeps_deleted)
         ensure_table(str(self.folder / "silver"), SILVER, {}, columns)
         return self.engine.apply(
             ApplyPlan(
@@ -103,9 +109,15 @@ class Table:
             )
         )
 
-    def rebuild(self, version: int = 1, rank_rows_max: int | None = None) -> ApplyResult:
-        rows = rebuild_from(Lsn.of_int(S))
-        return self.apply(version, rows, rebuild=True, rank_rows_max=rank_rows_max)
+    def rebuild(
+        self, version: int = 1, rank_rows_max: int | None = None, at: int = S
+    ) -> ApplyResult:
+        rows = rebuild_from(Lsn.of_int(at))
+        more: dict[str, Any] = {}
+        if self.keeps_deleted:
+            gone = Offset(Lsn.of_int(at), NOON + timedelta(seconds=at))
+            more = {"gone": gone, "times": self.times}
+        return self.apply(version, rows, rebuild=True, rank_rows_max=rank_rows_max, **more)
 
     def follow(self, version: int, above: int = S) -> ApplyResult:
         return self.apply(version, changes_above(Lsn.of_int(above)))
@@ -122,8 +134,8 @@ class Table:
             version,
             work_rows(work),
             above=above,
-            absent=AbsentKeys(key, ranges),
-            times=Times.SPARK if self.engine.name == "spark" else Times.DATAFUSION,
+            absent=AbsentKeys(key, ranges, {w.stamp: NOON for w in waves}),
+            times=self.times,
         )
 
     def silver(self) -> list[tuple[Any, ...]]:

@@ -11,22 +11,18 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from cdc_assets import faults
-from cdc_assets.contract import Operation
 from cdc_assets.engines.arrow.appending import all_columns
 from cdc_assets.engines.arrow.cutting import key_ranges
 from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.failures import is_conflict
 from cdc_assets.lake.tables import StorageOptions, commit_properties, query
-from cdc_assets.lsn import Lsn
 from cdc_assets.planning.bounds import Extent, KeyRange, Times, key_bounds
 from cdc_assets.planning.literals import quoted
+from cdc_assets.planning.merging import REMOVED
 from cdc_assets.planning.plans import ApplyPlan, ApplyResult, CommitTag
 from cdc_assets.sqlserver.read import arrow_schema
 
 _TIMES = Times.DATAFUSION
-_LATER_THAN_ALL = str(Lsn.of_int((1 << 80) - 1))
-"""The LSN of a key that a rebuild removes: it is in no table, since it removes the row."""
-
 
 def apply(plan: ApplyPlan, options: StorageOptions) -> ApplyResult:
     """See `engines.door.Engine.apply`."""
@@ -96,22 +92,22 @@ class _Apply:
 
     def _removed(self, ranked: pa.Table, keys: KeyRange) -> pa.Table:
         """A row for each silver key of the range that the ranking lacks, which deletes it."""
-        names = list(self.plan.keys)
+        names, texts = list(self.plan.keys), self.plan.texts
+        others = [f"{value} AS {quoted(name)}" for name, value in texts.others.items()]
         there = _bare(
             query(
-                f"SELECT {', '.join(quoted(name) for name in names)} FROM `silver`"
-                f" WHERE {keys.holds(_TIMES)}",
+                f"SELECT {', '.join([*map(quoted, names), *others])} FROM `silver` AS t"
+                f" WHERE ({keys.holds(_TIMES)}) AND {texts.is_other}",
                 silver=self.silver,
             )
         )
         gone = _without(there, ranked.select(names))
         given: Mapping[str, pa.Array] = {
-            **{name: gone[name] for name in names},
-            "_start_lsn": pa.repeat(_LATER_THAN_ALL, gone.num_rows),
-            "_operation": pa.repeat(pa.scalar(int(Operation.DELETE), pa.int32()), gone.num_rows),
+            **{name: gone[name] for name in gone.column_names},
+            "_operation": pa.repeat(pa.scalar(REMOVED, pa.int32()), gone.num_rows),
         }
         columns = [
-            given[f.name] if f.name in given else pa.nulls(gone.num_rows, f.type)
+            given[f.name].cast(f.type) if f.name in given else pa.nulls(gone.num_rows, f.type)
             for f in ranked.schema
         ]
         return pa.table(columns, schema=ranked.schema)
@@ -140,12 +136,19 @@ class _Apply:
                 streamed_exec=False,
                 commit_properties=commit_properties(self._tag(), retries=0),
             )
-            .when_matched_delete(f"{texts.newer} AND {texts.is_delete}")
             .when_matched_update(every, f"{texts.newer} AND {texts.is_upsert}")
-            .when_not_matched_insert(every, texts.is_upsert)
+            .when_not_matched_insert(every, texts.inserts)
         )
-        if removes_others:
-            merger = merger.when_not_matched_by_source_delete()
+        if texts.marked:
+            mark = {quoted(name): every[quoted(name)] for name in texts.marked}
+            merger = merger.when_matched_update(mark, f"{texts.newer} AND {texts.is_delete}")
+        else:
+            merger = merger.when_matched_delete(f"{texts.newer} AND {texts.is_delete}")
+        if removes_others and texts.others:
+            others = {quoted(name): value for name, value in texts.others.items()}
+            merger = merger.when_not_matched_by_source_update(others, texts.is_other)
+        elif removes_others:
+            merger = merger.when_not_matched_by_source_delete(texts.is_other)
         found = merger.execute()
         self.commits += silver.version() != before
         self.upserted += found["num_target_rows_inserted"] + found["num_target_rows_updated"]
@@ -161,10 +164,10 @@ def _bare(rows: pa.Table) -> pa.Table:
 
 
 def _without(rows: pa.Table, others: pa.Table) -> pa.Table:
-    """The rows that are not among the others; NULL equals NULL, as it does in the MERGE."""
+    """The rows whose key is not among the others; NULL equals NULL, as it does in the MERGE."""
     # Each row as one number: the place of its values among those of the others, or NULL.
     place = other_place = pa.chunked_array([], pa.int64())
-    for at, name in enumerate(rows.column_names):
+    for at, name in enumerate(others.column_names):
         here, there = _places(rows[name], others[name])
         if at:
             width = len(others[name].unique())

@@ -9,7 +9,7 @@ from typing import Any
 from cdc_assets.contract import Column
 from cdc_assets.planning.bounds import Extent
 from cdc_assets.planning.literals import quoted
-from cdc_assets.planning.plans import ApplyPlan
+from cdc_assets.planning.plans import ApplyPlan, MergeTexts
 
 
 def delta_path(uri: str) -> str:
@@ -31,15 +31,23 @@ def merge_text(
         f"MERGE {'WITH SCHEMA EVOLUTION ' if evolve else ''}INTO {target} AS t",
         f"USING {quoted(source)} AS s",
         f"ON {' AND '.join([texts.matched, *bounds])}",
-        f"WHEN MATCHED AND ({texts.newer}) AND ({texts.is_delete}) THEN DELETE",
+        f"WHEN MATCHED AND ({texts.newer}) AND ({texts.is_delete}) THEN {_ends(texts)}",
         f"WHEN MATCHED AND ({texts.newer}) AND ({texts.is_upsert}) THEN UPDATE SET "
         + ", ".join(f"{name} = s.{name}" for name in names),
-        f"WHEN NOT MATCHED AND ({texts.is_upsert}) THEN INSERT ({', '.join(names)})"
+        f"WHEN NOT MATCHED AND ({texts.inserts}) THEN INSERT ({', '.join(names)})"
         f" VALUES ({', '.join(f's.{name}' for name in names)})",
     ]
     if plan.rebuild:
-        lines.append("WHEN NOT MATCHED BY SOURCE THEN DELETE")
+        values = ", ".join(f"{quoted(name)} = {value}" for name, value in texts.others.items())
+        then = f"UPDATE SET {values}" if values else "DELETE"
+        lines.append(f"WHEN NOT MATCHED BY SOURCE AND ({texts.is_other}) THEN {then}")
     return "\n".join(lines)
+
+
+def _ends(texts: MergeTexts) -> str:
+    """What becomes of a row that the source deletes."""
+    values = ", ".join(f"{quoted(name)} = s.{quoted(name)}" for name in texts.marked)
+    return f"UPDATE SET {values}" if values else "DELETE"
 
 
 def bounds_query(keys: tuple[Column, ...], source: str) -> str:
