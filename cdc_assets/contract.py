@@ -123,8 +123,8 @@ BRONZE = TableContract(
 SILVER = TableContract(
     "silver",
     1,
-    "Current state of one SQL Server table: one row per key, deletes removed. Complete up to"
-    " finalized_until of its row in the control table.",
+    "Current state of one SQL Server table: one row per key, deletes removed, or kept with"
+    " _deleted_at. Complete up to finalized_until of its row in the control table.",
     (
         Column("_start_lsn", "STRING", "Commit LSN of the row's current image."),
         Column("_commit_ts", "TIMESTAMP_NTZ", "Commit time of the row's current image, in UTC."),
@@ -295,8 +295,7 @@ def captured_of_bronze(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 
 
 _OURS = {
-    folded(name): name
-    for name in (*BRONZE.names, *SILVER.names, DELETED_AT.name, *HISTORY.names)
+    folded(name): name for name in (*BRONZE.names, *SILVER.names, DELETED_AT.name, *HISTORY.names)
 }
 
 

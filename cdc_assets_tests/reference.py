@@ -16,7 +16,9 @@ For `spark.readStream.format("mssql_cdc")` and for `CdcStream(spark, options)`; 
 is in [../stream.md](../stream.md). Names ignore case. An unknown option is ignored with a warning,
 a value that does not fit is an error before anything connects. Booleans are
 {", ".join(BOOLEANS)}, and nothing else. Where a setting is named, that is what the
-option is called in `tables.yaml`, with the same default and limits.
+option is called in `tables.yaml`, with the same default and limits. `apply_changes` takes them,
+too; `deletes` and `changeDataFeed` are its alone, and where neither they nor a `table` say so, it
+leaves silver as it is.
 
 *This page is written from `cdc_assets/settings/options.py`:* `python -m cdc_assets_tests.reference`
 

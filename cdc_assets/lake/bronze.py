@@ -6,6 +6,7 @@ Where only Spark can read a table's rows (`lake.features`), its log says it alon
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 from deltalake import DeltaTable
@@ -155,6 +156,18 @@ def newest_whole_snapshot(table: DeltaTable, above: Lsn | None) -> Lsn | None:
         bronze=table,
     ).to_pylist()[0]
     return Lsn.parse_optional(row["lsn"])
+
+
+def snapshot_time(table: DeltaTable, snapshot: Lsn) -> datetime | None:
+    """The commit time of a whole snapshot's LSN, as its rows have it; None without any."""
+    s = lsn_literal(snapshot)
+    row = query(
+        "SELECT max(`_commit_ts`) AS ts FROM bronze WHERE `_operation` = 0"
+        f" AND `_start_lsn` = {s} AND coalesce(`_snapshot`, `_start_lsn`) = {s}",
+        bronze=table,
+    ).to_pylist()[0]
+    at: datetime | None = row["ts"]
+    return at
 
 
 def has_chunk_rows(table: DeltaTable, above: Lsn | None) -> bool:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from deltalake import DeltaTable, Transaction
 
-from cdc_assets.contract import BRONZE, HISTORY, SILVER, Column
+from cdc_assets.contract import (
+    BRONZE,
+    CHANGE_FEED_PROPERTY,
+    HISTORY,
+    SILVER,
+    Column,
+    TableContract,
+)
 from cdc_assets.errors import CommitConflictError, TableFeatureError
 from cdc_assets.lake.control import Control
 from cdc_assets.lake.facts import Facts
 from cdc_assets.lake.features import beyond_writing
-from cdc_assets.lake.migrating import AlterBySpark, with_columns
+from cdc_assets.lake.migrating import AlterBySpark, with_columns, with_property
 from cdc_assets.lake.opening import create_table, ensure_table, open_table
 from cdc_assets.lake.plans import Plans
 from cdc_assets.lake.tables import StorageOptions, table_id
@@ -23,6 +31,34 @@ TARGET_FILE_SIZE = "delta.targetFileSize"
 
 RENEWALS_MAX = 5
 """Tries to empty a table that was given up, while others commit to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A table that applies make, silver or a history: where, with which columns and properties.
+
+    `name` is what control calls it and `app_id` the transaction id of its MERGEs. `added` are the
+    columns that one which is there already gets at once; its MERGE adds others by itself.
+    """
+
+    name: str
+    uri: str
+    contract: TableContract
+    app_id: str
+    columns: tuple[Column, ...]
+    added: tuple[Column, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def silver(cls, table: TableName, columns: tuple[Column, ...]) -> Made:
+        """A table's silver."""
+        return cls(table.silver, table.silver_uri, SILVER, table.apply_app, columns)
+
+    @classmethod
+    def history(cls, table: TableName, columns: tuple[Column, ...]) -> Made:
+        """A table's history."""
+        uri = table.history_uri
+        return cls(table.history, uri, HISTORY, table.history_app, columns, added=columns)
 
 
 class Lake:
@@ -83,61 +119,47 @@ class Lake:
         """A table's silver, or None."""
         return open_table(table.silver_uri, SILVER, self.options, self._by_spark)
 
-    def ensure_silver(self, table: TableName, columns: tuple[Column, ...]) -> DeltaTable:
-        """A table's silver, created with these columns where it is missing."""
-        return ensure_table(
-            table.silver_uri, SILVER, self.options, columns, self._by_spark, self._of_silver
-        )
-
-    def renew_silver(
-        self, table: TableName, columns: tuple[Column, ...], version: int
-    ) -> DeltaTable:
-        """A table's silver, empty under another id, as version `version` of its applies.
-
-        So an apply that began before is overtaken. Raises `TableFeatureError` for one that
-        delta-rs cannot empty.
-        """
-        silver = self.silver(table)
-        if silver is not None:
-            _check_emptied(silver, table)
-        return create_table(
-            table.silver_uri,
-            SILVER,
-            self.options,
-            columns,
-            mode="overwrite",
-            transaction=Transaction(table.apply_app, version),
-            properties=self._of_silver,
-        )
-
     def history(self, table: TableName) -> DeltaTable | None:
         """A table's history, or None."""
         return open_table(table.history_uri, HISTORY, self.options, self._by_spark)
 
-    def ensure_history(self, table: TableName, columns: tuple[Column, ...]) -> DeltaTable:
-        """A table's history with these columns, created or given those it lacks."""
-        uri = table.history_uri
-        history = ensure_table(uri, HISTORY, self.options, columns, self._by_spark)
-        return with_columns(history, uri, columns, self._by_spark)
+    def ensure(self, made: Made) -> DeltaTable:
+        """A silver or a history, created where it is missing, else given what it lacks of this."""
+        properties = self._properties(made)
+        table = ensure_table(
+            made.uri, made.contract, self.options, made.columns, self._by_spark, properties
+        )
+        table = with_columns(table, made.uri, made.added, self._by_spark)
+        if CHANGE_FEED_PROPERTY in made.properties:
+            feed = CHANGE_FEED_PROPERTY, made.properties[CHANGE_FEED_PROPERTY]
+            table = with_property(table, made.uri, feed, self._by_spark)
+        return table
 
-    def renew_history(
-        self, table: TableName, columns: tuple[Column, ...], version: int
-    ) -> DeltaTable:
-        """A table's history, empty under another id; see `renew_silver`."""
-        history = self.history(table)
-        if history is not None:
-            _check_emptied(history, table)
+    def renew(self, made: Made, version: int) -> DeltaTable:
+        """A silver or a history, empty under another id, as version `version` of its applies.
+
+        So an apply that began before is overtaken. Raises `TableFeatureError` for one that
+        delta-rs cannot empty.
+        """
+        old = open_table(made.uri, made.contract, self.options, self._by_spark)
+        if old is not None:
+            _check_emptied(old, made.name)
         return create_table(
-            table.history_uri,
-            HISTORY,
+            made.uri,
+            made.contract,
             self.options,
-            columns,
+            made.columns,
             mode="overwrite",
-            transaction=Transaction(table.history_app, version),
+            transaction=Transaction(made.app_id, version),
+            properties=self._properties(made),
         )
 
+    def _properties(self, made: Made) -> Mapping[str, str]:
+        own = self._of_silver if made.contract is SILVER else {}
+        return {**own, **made.properties}
 
-def _check_emptied(given_up: DeltaTable, table: TableName) -> None:
+
+def _check_emptied(given_up: DeltaTable, table: TableName | str) -> None:
     """Raise `TableFeatureError` where delta-rs cannot empty what is given up."""
     if beyond := beyond_writing(given_up):
         raise TableFeatureError(

@@ -101,6 +101,21 @@ def with_columns(
     return retry_conflicts(attempt, where=uri)
 
 
+def with_property(
+    table: DeltaTable, uri: str, wanted: tuple[str, str], by_spark: AlterBySpark | None
+) -> DeltaTable:
+    """The table with a property at a value; raises as `migrated` does."""
+
+    def attempt() -> DeltaTable:
+        table.update_incremental()
+        _set(table, uri, wanted, by_spark)
+        return table
+
+    if table.metadata().configuration.get(wanted[0]) == wanted[1]:
+        return table
+    return retry_conflicts(attempt, where=uri)
+
+
 def _take(table: DeltaTable, uri: str, step: Migration, by_spark: AlterBySpark | None) -> None:
     there = {column.name for column in columns_of(table)}
     missing = tuple(column for column in step.added if column.name not in there)
@@ -114,14 +129,19 @@ def _take(table: DeltaTable, uri: str, step: Migration, by_spark: AlterBySpark |
 
 
 def _stamp(table: DeltaTable, uri: str, version: int, by_spark: AlterBySpark | None) -> None:
-    stamp = {SCHEMA_VERSION_PROPERTY: str(version)}
-    text = f"SET TBLPROPERTIES ('{SCHEMA_VERSION_PROPERTY}' = '{version}')"
+    _set(table, uri, (SCHEMA_VERSION_PROPERTY, str(version)), by_spark)
+
+
+def _set(
+    table: DeltaTable, uri: str, wanted: tuple[str, str], by_spark: AlterBySpark | None
+) -> None:
+    name, value = wanted
     _alter(
         table,
         lambda: table.alter.set_table_properties(
-            stamp, raise_if_not_exists=False, commit_properties=_once()
+            {name: value}, raise_if_not_exists=False, commit_properties=_once()
         ),
-        (uri, text, by_spark),
+        (uri, f"SET TBLPROPERTIES ('{name}' = '{value}')", by_spark),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from cdc_assets.contract import Event
 from cdc_assets.lsn import Lsn
@@ -49,12 +50,16 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class ToldWave:
-    """A wave that the facts tell of: the chunks that were read under one stamp, in order."""
+    """A wave that the facts tell of: the chunks that were read under one stamp, in order.
+
+    `stamped_at` is the stamp's commit time, in UTC.
+    """
 
     wave: int
     stamp: Lsn
     chunks: tuple[int, ...]
     plan_id: str | None = None
+    stamped_at: datetime | None = None
 
 
 def told_waves(rows: Iterable[FactsRow]) -> tuple[ToldWave, ...]:
@@ -68,7 +73,8 @@ def told_waves(rows: Iterable[FactsRow]) -> tuple[ToldWave, ...]:
             continue
         chunk, number = int(detail["chunk"]), int(detail["wave"])
         done.add(chunk)
-        wave = found.get(number, ToldWave(number, stamp, (), detail.get("plan_id")))
+        new = ToldWave(number, stamp, (), detail.get("plan_id"), row.min_commit_ts)
+        wave = found.get(number, new)
         found[number] = replace(wave, chunks=(*wave.chunks, chunk))
     return tuple(replace(found[n], chunks=tuple(sorted(found[n].chunks))) for n in sorted(found))
 

@@ -42,6 +42,13 @@ class DataLossPolicy(StrEnum):
     SKIP = "skip"
 
 
+class DeletePolicy(StrEnum):
+    """What silver does with a deleted row."""
+
+    HARD = "hard"
+    SOFT = "soft"
+
+
 class SchemaChangePolicy(StrEnum):
     """What a change of the source table's schema leads to."""
 
@@ -85,6 +92,12 @@ class TableSettings(_Model):
 
     scd: Literal[1, 2] | None = None
     """2 keeps a history beside silver, with every state of each row; 1 keeps silver alone."""
+
+    deletes: DeletePolicy | None = None
+    """What silver does with deleted rows: `soft` keeps them, and when it was in `_deleted_at`."""
+
+    change_data_feed: bool | None = None
+    """Whether Delta's change data feed of silver is turned on; false leaves it as it is."""
 
     owner: Owner | None = None
     """Owner in Dagster: an e-mail address or team:name."""
@@ -184,6 +197,14 @@ class TableDefaults(_Model):
 
     scd: Literal[1, 2] = 1
     """2 keeps histories beside silver, with every state of each row; 1 keeps silver alone."""
+
+    deletes: DeletePolicy = DeletePolicy.HARD
+    """What silver does with a deleted row: `hard` removes it, `soft` keeps it with the time of its
+    delete in `_deleted_at`."""
+
+    change_data_feed: bool = False
+    """Whether Delta's change data feed of silver is turned on, which tells its readers of each row
+    that a commit changed or removed; false leaves it as it is."""
 
     finality: FinalitySettings = FinalitySettings()
     """When a period counts as complete."""
@@ -356,6 +377,15 @@ class DatabaseSettings(_Model):
     def scd_of(self, table: str) -> int:
         """2 where the table has a history, or the database's tables do."""
         return self.tables[table].scd or self.defaults.scd
+
+    def keeps_deleted(self, table: str) -> bool:
+        """Whether deleted rows stay in the table's silver, or in the database's."""
+        return (self.tables[table].deletes or self.defaults.deletes) is DeletePolicy.SOFT
+
+    def has_change_data_feed(self, table: str) -> bool:
+        """Whether the table's silver gets a change data feed, or the database's do."""
+        own = self.tables[table].change_data_feed
+        return self.defaults.change_data_feed if own is None else own
 
     def instance_of(self, table: str) -> str:
         """The capture instance the table is read from."""

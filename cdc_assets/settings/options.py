@@ -262,6 +262,8 @@ OPTIONS: tuple[Option, ...] = (
     _of("lockTimeoutMs", DatabaseSettings, "lock_timeout_ms", "milliseconds"),
     _of("connectTimeout", DatabaseSettings, "connect_timeout_seconds", "seconds"),
     _of("maxValueBytes", DatabaseSettings, "max_value_bytes", "bytes"),
+    _of("deletes", TableDefaults, "deletes", "hard or soft", before=str.lower),
+    _of("changeDataFeed", TableDefaults, "change_data_feed", "boolean", before=boolean),
 )  # fmt: skip
 """All options of a stream, in the order of the reference page."""
 

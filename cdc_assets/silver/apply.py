@@ -9,30 +9,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from deltalake import DeltaTable
-
 from cdc_assets import faults
-from cdc_assets.contract import Column, silver_columns
+from cdc_assets.contract import CHANGE_FEED_PROPERTY, DELETED_AT, Column, silver_columns
 from cdc_assets.engines.database import Database
-from cdc_assets.errors import CdcError, UnexpectedError, expected
+from cdc_assets.errors import CdcError, UnexpectedError, UnsupportedColumnError, expected
 from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.bronze import rows_above
 from cdc_assets.lake.failures import lake_error
 from cdc_assets.lake.features import beyond_reading
-from cdc_assets.lake.lake import Lake
-from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, table_id
+from cdc_assets.lake.lake import Lake, Made
+from cdc_assets.lake.tables import beyond_arrow, table_id
+from cdc_assets.names import folded
 from cdc_assets.planning.advancing import follow_bronze
-from cdc_assets.planning.applying import ApplyWork, Position, moved, plan_apply
+from cdc_assets.planning.applying import ApplyWork, moved, plan_apply
 from cdc_assets.planning.plans import ApplyResult, EngineChoice, RankLimit
 from cdc_assets.planning.records import ControlRow
-from cdc_assets.planning.schemas import check_silver
 from cdc_assets.planning.verdict import Hold, silver_hold
 from cdc_assets.silver.checks import check_chunks, check_instances, check_order
 from cdc_assets.silver.history import apply_history
-from cdc_assets.silver.keys import silver_keys
+from cdc_assets.silver.keys import remembered, silver_keys, wanted_keys
 from cdc_assets.silver.outcome import ApplyOutcome
 from cdc_assets.silver.places import SilverTable, table_of
 from cdc_assets.silver.plan import Merging, merge_plan
@@ -44,8 +42,10 @@ from cdc_assets.silver.reading import (
     look,
     read,
     read_told,
+    snapshot_offset,
     whole_snapshot,
 )
+from cdc_assets.silver.target import Target, make_ready
 
 _log = logging.getLogger(__name__)
 
@@ -169,15 +169,14 @@ def _merge_once(before: Before, told: Told) -> ApplyOutcome:
     if work is None:
         return ApplyOutcome(key, bronze_found=True, hold=Hold.SNAPSHOT_OPEN)
     check_instances(found, work)
-    keys = silver_keys(
-        _named_keys(found, work.position), found.captured, where=str(before.table.name)
-    )
+    wanted = wanted_keys(found.table.keys, work.position, found.snapshots)
+    keys = silver_keys(wanted, found.captured, where=str(before.table.name))
     check_order(found, work, keys)
-    target = _target(found, has_other_key=work.has_other_key and not found.table.keys)
+    target = _target(found, work, keys)
     if target is None:
         return ApplyOutcome(key, bronze_found=True, overtaken=True)
     result, engine = _merged(found, target, keys, work)
-    row = None if result.overtaken else _record(found, table_id(target.silver), work, result)
+    row = None if result.overtaken else _record(found, table_id(target.delta), work, result)
     if row is None:
         return ApplyOutcome(key, bronze_found=True, overtaken=True, engine=str(engine))
     return ApplyOutcome(
@@ -194,54 +193,57 @@ def _merge_once(before: Before, told: Told) -> ApplyOutcome:
     )
 
 
-def _named_keys(found: Read, to: Position) -> tuple[str, ...]:
-    """The key that was named, else the unique index as silver's own snapshot recorded it.
-
-    A further one may be open for another index, and silver is what it was until that is complete.
-    """
-    snapshots, own = found.snapshots, to.snapshot or to.opened
-    complete = snapshots.complete
-    at_last = complete.keys if complete else ()
-    return found.table.keys or (at_last if own is None else snapshots.keys.get(own, at_last))
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """Silver as the MERGE meets it: its Delta table, columns, and transaction version."""
-
-    silver: DeltaTable
-    columns: tuple[Column, ...]
-    version: int
-
-
-def _target(found: Read, *, has_other_key: bool) -> _Target | None:
+def _target(found: Read, work: ApplyWork, keys: tuple[str, ...]) -> Target | None:
     """Silver, made where it is missing; None where another call has made it anew."""
-    before, lake, name = found.before, found.table.lake, found.table.name
-    columns, silver, version = silver_columns(found.captured), before.silver, before.version
+    before, table = found.before, found.table
+    anew = _begins_anew(found, work)
     if found.given_up or found.recorded.table_id not in (None, before.silver_id):
         # Before another table takes its place: an empty silver must not carry a verdict.
-        lake.control.change(name.silver, ControlRow.without_position)
-    elif has_other_key:
+        table.lake.control.change(table.name.silver, ControlRow.without_position)
+    elif anew:
         # The position stays until another table is there: it tells a rerun of the other key.
-        lake.control.change(name.silver, ControlRow.without_verdict)
-    if found.given_up or has_other_key:
-        # Its rows may have LSNs above those to come, and a row only takes a newer image.
-        version += 1
-        silver = lake.renew_silver(name, columns, version)
-        if table_id(silver) in found.snapshots.discarded:
-            return None
-    silver = silver or lake.ensure_silver(name, columns)
-    check_silver(columns_of(silver), columns, name)
+        table.lake.control.change(table.name.silver, ControlRow.without_verdict)
+    made = _made(table, found.captured, keys)
+    target = make_ready(table, made, before.version, found.snapshots.discarded, anew=anew)
     faults.reach(FaultPoint.SILVER_CREATED)
-    check_names(silver, columns, where=str(name))
-    return _Target(silver, columns, version)
+    return target
+
+
+def _begins_anew(found: Read, work: ApplyWork) -> bool:
+    """Whether silver is to be emptied first.
+
+    Also one that keeps deleted rows, where nothing says since when those are gone that its source
+    lacks: an open snapshot's waves lack what is not read yet.
+    """
+    if found.given_up or found.is_other or (work.has_other_key and not found.table.keys):
+        return True
+    is_there = found.before.silver is not None
+    in_parts = work.is_rebuild and work.rows_of is None
+    return bool(found.table.keeps_deleted) and in_parts and is_there
+
+
+def _made(table: SilverTable, captured: tuple[Column, ...], keys: tuple[str, ...]) -> Made:
+    keeps = bool(table.keeps_deleted)
+    if keeps and any(folded(column.name) == DELETED_AT.name for column in captured):
+        raise UnsupportedColumnError(
+            f"bronze has a column {DELETED_AT.name}, which `deletes: soft` would take",
+            where=str(table.name),
+            hint="Give it another name (`rename`), reset the table, and load it anew.",
+        )
+    columns = silver_columns(captured, keeps_deleted=keeps)
+    feed = {CHANGE_FEED_PROPERTY: "true"} if table.change_data_feed else {}
+    return replace(
+        Made.silver(table.name, columns),
+        added=(DELETED_AT,) if keeps else (),
+        properties={**remembered(keys), **feed},
+    )
 
 
 def _merged(
-    found: Read, target: _Target, keys: tuple[str, ...], work: ApplyWork
+    found: Read, target: Target, keys: tuple[str, ...], work: ApplyWork
 ) -> tuple[ApplyResult, EngineChoice]:
     """The MERGE, where there is something to merge, and who did it."""
-    table, silver = found.table, target.silver
+    table, silver = found.table, target.delta
     # A snapshot's own rows are at it, and those of a wave may be.
     above = work.since.previous() if work.is_rebuild or work.waves else work.since
     rows = 0 if work.is_empty else rows_above(found.bronze, above)
@@ -251,7 +253,10 @@ def _merged(
         silver.update_incremental()
         same = (silver.transaction_version(table.name.apply_app) or 0) == target.version
         return ApplyResult(overtaken=not same, version=silver.version()), choice
-    plan = merge_plan(found, work, Merging(target.columns, keys, target.version + 1, choice))
+    is_marked = work.rows_of is not None and table.keeps_deleted
+    gone = snapshot_offset(found, work.rows_of) if work.rows_of and is_marked else None
+    into = Merging(target.columns, keys, target.version + 1, choice, gone)
+    plan = merge_plan(found, work, into)
     if rows > table.rank_rows_max:
         plan = replace(plan, limit=RankLimit(table.rank_rows_max, above))
     result = table.engine(choice).apply(plan)

@@ -81,8 +81,9 @@ def apply_changes(  # noqa: PLR0913 - seed 0019's signature
 
     `options` are the stream's (docs/reference/options.md): they give `capture_instance` where it is
     left out, and the key by the source's unique index where neither `keys` nor the snapshot has
-    one. Without `facts_table` the verdict is not moved: only the facts tell that a snapshot is
-    open. `granularity` is the length of a verdict's period.
+    one; and `deletes` and `changeDataFeed`, without which silver stays as it is. Without
+    `facts_table` the verdict is not moved: only the facts tell that a snapshot is open.
+    `granularity` is the length of a verdict's period.
 
     Raises `SilverKeyError` for a key that is unknown, missing or named twice,
     `CaptureInstanceUnknownError`, `SettingsError` for names that mean no table, and what the lake
@@ -101,7 +102,8 @@ def apply_changes(  # noqa: PLR0913 - seed 0019's signature
         _check_instance(found, capture_instance)
         named = _keys(found, capture_instance, given) if keys is None else tuple(keys)
         table = _table(call, found, named, granularity, storage_options or {})
-        outcome = apply_one(replace(table, instance=capture_instance or _instance(given)))
+        table = replace(table, instance=capture_instance, keeps_deleted=None)
+        outcome = apply_one(table if given is None else _as_told(table, given))
         if spark is not None and outcome.bronze_found:
             _register(call, found)
     if not outcome.bronze_found:
@@ -117,11 +119,16 @@ def _options(given: Mapping[str, str], instance: str | None) -> Options:
     return read_options(given)
 
 
-def _instance(given: Options | None) -> str | None:
-    if given is None:
-        return None
-    _, table, settings = settings_of(given)
-    return settings.instance_of(table)
+def _as_told(table: SilverTable, given: Options) -> SilverTable:
+    """What the options say of silver; where they name a table of the settings, those do."""
+    _, key, settings = settings_of(given)
+    is_told = "table" in given.stream or "deletes" in given.table
+    return replace(
+        table,
+        instance=table.instance or settings.instance_of(key),
+        keeps_deleted=settings.keeps_deleted(key) if is_told else None,
+        change_data_feed=settings.has_change_data_feed(key),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from deltalake import DeltaTable
 from cdc_assets.contract import Column, captured_of_bronze, history_columns
 from cdc_assets.lake.bronze import head_above, rows_above
 from cdc_assets.lake.features import beyond_reading, unreadable
-from cdc_assets.lake.tables import beyond_arrow, check_names, columns_of, query, table_id
+from cdc_assets.lake.lake import Made
+from cdc_assets.lake.tables import beyond_arrow, columns_of, query, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.advancing import follow_bronze
 from cdc_assets.planning.bounds import Times
@@ -30,12 +31,12 @@ from cdc_assets.planning.history import (
 from cdc_assets.planning.literals import lsn_literal
 from cdc_assets.planning.plans import ApplyPlan, ApplyResult
 from cdc_assets.planning.records import ControlRow
-from cdc_assets.planning.schemas import check_silver
 from cdc_assets.planning.snapshots import Snapshots, by_target, snapshots_of
 from cdc_assets.settings import EngineName
 from cdc_assets.silver.keys import silver_keys
 from cdc_assets.silver.places import SilverTable
 from cdc_assets.silver.plan import call_tag
+from cdc_assets.silver.target import Target, make_ready
 
 CALLS_MAX = 100
 """Snapshots that one call takes in, one MERGE each; the next call goes on."""
@@ -144,30 +145,26 @@ def _apply(known: _Known, work: HistoryWork) -> HistoryOutcome:
     keys = silver_keys(
         work.keys or (complete.keys if complete else ()), known.captured, where=str(name)
     )
-    columns, history, version = history_columns(known.captured), known.history, known.version
     if known.replaced:
         # Before another table takes its place: an empty history must not carry a verdict.
         lake.control.change(name.history, ControlRow.without_position)
-    if known.given_up:
-        version += 1
-        history = lake.renew_history(name, columns, version)
-        if table_id(history) in known.snapshots.discarded:
-            return HistoryOutcome(overtaken=True)
-    history = lake.ensure_history(name, columns)
-    check_silver(columns_of(history), columns, name)
-    check_names(history, columns, where=str(name))
-    result = _merge(known, work, history, keys, version + 1)
-    if result.overtaken:
+    target = make_ready(
+        known.table,
+        Made.history(name, history_columns(known.captured)),
+        known.version,
+        known.snapshots.discarded,
+        anew=known.given_up,
+    )
+    result = _merge(known, work, target, keys) if target is not None else None
+    if target is None or result is None or result.overtaken:
         return HistoryOutcome(overtaken=True)
-    is_ours = _record(known, table_id(history), position, result.version)
+    is_ours = _record(known, table_id(target.delta), position, result.version)
     return HistoryOutcome(result.upserted, overtaken=not is_ours, applied_lsn=position.applied)
 
 
-def _merge(
-    known: _Known, work: HistoryWork, history: DeltaTable, keys: tuple[str, ...], version: int
-) -> ApplyResult:
-    table, columns = known.table, history_columns(known.captured)
-    beyond = beyond_arrow(history, columns) or beyond_reading(known.bronze)
+def _merge(known: _Known, work: HistoryWork, target: Target, keys: tuple[str, ...]) -> ApplyResult:
+    table, columns = known.table, target.columns
+    beyond = beyond_arrow(target.delta, columns) or beyond_reading(known.bronze)
     rows = rows_above(known.bronze, work.above)
     choice = table.choose(beyond, rows)
     times = Times.SPARK if choice.name == EngineName.SPARK else Times.DATAFUSION
@@ -181,7 +178,7 @@ def _merge(
         keys=(*keys, "_valid_from_lsn"),
         texts=history_texts(known.captured, keys, work, times),
         rebuild=False,
-        tag=call_tag(table.name.history_app, version, told),
+        tag=call_tag(table.name.history_app, target.version + 1, told),
     )
     return table.engine(choice).apply(plan)
 

@@ -2,9 +2,48 @@
 
 from __future__ import annotations
 
-from cdc_assets.contract import Column
+import json
+from collections.abc import Collection, Mapping
+
+from deltalake import DeltaTable
+
+from cdc_assets.contract import KEYS_PROPERTY, Column
 from cdc_assets.errors import SilverKeyError
+from cdc_assets.names import folded
+from cdc_assets.planning.applying import Position
 from cdc_assets.planning.columns import find_name, listed
+from cdc_assets.planning.snapshots import Snapshots
+
+
+def wanted_keys(
+    named: tuple[str, ...], position: Position, snapshots: Snapshots
+) -> tuple[str, ...]:
+    """The key that was named, else the unique index as silver's own snapshot recorded it.
+
+    A further one may be open for another index, and silver is what it was until that is complete.
+    """
+    own, complete = position.snapshot or position.opened, snapshots.complete
+    at_last = complete.keys if complete else ()
+    return named or (at_last if own is None else snapshots.keys.get(own, at_last))
+
+
+def remembered(keys: tuple[str, ...]) -> Mapping[str, str]:
+    """The property of a table that is made with this key."""
+    return {KEYS_PROPERTY: json.dumps(keys)}
+
+
+def made_with(table: DeltaTable) -> tuple[str, ...]:
+    """The key that a table was made with; empty where it does not say, as one made otherwise."""
+    try:
+        found = json.loads(table.metadata().configuration.get(KEYS_PROPERTY) or "[]")
+    except ValueError:
+        return ()
+    return tuple(map(str, found)) if isinstance(found, list) else ()
+
+
+def differ(keys: Collection[str], others: Collection[str]) -> bool:
+    """Whether two keys tell other rows apart; one that is not known differs from none."""
+    return bool(keys and others) and set(map(folded, keys)) != set(map(folded, others))
 
 
 def silver_keys(

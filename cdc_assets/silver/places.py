@@ -27,7 +27,8 @@ class SilverTable:
     call. `renamed` gives the source's columns their names in the lake, where those differ.
     `granularity` is the verdict's; None takes bronze's as it is. Without `has_facts` nothing is
     known of snapshots but their rows, and the verdict is never moved. `rank_rows_max` is how many
-    rows the arrow engine ranks at once.
+    rows the arrow engine ranks at once. With `keeps_deleted` silver marks the rows that are
+    deleted; None does as it did before. With `change_data_feed` its property for that is set.
     """
 
     name: TableName
@@ -41,6 +42,8 @@ class SilverTable:
     granularity: str | None = None
     has_facts: bool = True
     rank_rows_max: int = ARROW_RANK_ROWS_MAX
+    keeps_deleted: bool | None = False
+    change_data_feed: bool = False
 
 
 def table_of(database: Database, key: str) -> SilverTable:
@@ -56,4 +59,6 @@ def table_of(database: Database, key: str) -> SilverTable:
         instance=settings.instance_of(key),
         renamed=settings.tables[key].rename,
         rank_rows_max=settings.arrow_rank_rows_max,
+        keeps_deleted=settings.keeps_deleted(key),
+        change_data_feed=settings.has_change_data_feed(key),
     )

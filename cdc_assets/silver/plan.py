@@ -14,6 +14,7 @@ from cdc_assets.planning.absent import absent_ranges, range_key
 from cdc_assets.planning.applying import ApplyWork
 from cdc_assets.planning.bounds import Times
 from cdc_assets.planning.merging import AbsentKeys, merge_texts, work_rows
+from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.plans import ApplyPlan, CommitTag, EngineChoice
 from cdc_assets.settings import EngineName
 from cdc_assets.silver.reading import Read
@@ -23,12 +24,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """What a MERGE is made into, as version `version` of silver's applies, and by whom."""
+    """What a MERGE is made into, as version `version` of silver's applies, and by whom.
+
+    `gone` is since when a rebuild's source lacks a row, where silver keeps those that are deleted.
+    """
 
     columns: tuple[Column, ...]
     keys: tuple[str, ...]
     version: int
     choice: EngineChoice
+    gone: Offset | None = None
 
 
 def merge_plan(read: Read, work: ApplyWork, into: Merging) -> ApplyPlan:
@@ -43,6 +48,7 @@ def merge_plan(read: Read, work: ApplyWork, into: Merging) -> ApplyPlan:
         work_rows(work),
         above=work.above if work.waves and not work.is_rebuild else None,
         absent=_absent(read, work, into),
+        gone=into.gone,
         times=Times.SPARK if into.choice.name == EngineName.SPARK else Times.DATAFUSION,
     )
     return ApplyPlan(
@@ -86,4 +92,7 @@ def _absent(read: Read, work: ApplyWork, into: Merging) -> AbsentKeys | None:
         return None
     key = range_key(into.keys, opened.keys, cut, into.columns, read.table.renamed)
     ranges = absent_ranges(work.waves, cut) if key is not None else ()
-    return AbsentKeys(key, ranges) if key is not None and ranges else None
+    if key is None or not ranges:
+        return None
+    at = {wave.stamp: wave.stamped_at for wave in work.waves if wave.stamped_at is not None}
+    return AbsentKeys(key, ranges, at)

@@ -8,12 +8,13 @@ its event, so that version holds what both point to.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable
 
-from cdc_assets.contract import Column, captured_of_bronze
-from cdc_assets.lake.bronze import head_above, newest_whole_snapshot
+from cdc_assets.clock import utc_now
+from cdc_assets.contract import DELETED_AT, Column, captured_of_bronze
+from cdc_assets.lake.bronze import head_above, newest_whole_snapshot, snapshot_time
 from cdc_assets.lake.features import unreadable
 from cdc_assets.lake.lake import Lake
 from cdc_assets.lake.tables import columns_of, table_id
@@ -21,8 +22,10 @@ from cdc_assets.lake.told import ToldSnapshot, check_told, told_snapshots
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.applying import Position, ToldWave, told_waves
 from cdc_assets.planning.instances import instance_names
+from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import ControlRow
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
+from cdc_assets.silver.keys import differ, made_with, wanted_keys
 from cdc_assets.silver.places import SilverTable
 
 
@@ -38,6 +41,18 @@ class Before:
     def silver_id(self) -> str | None:
         """Delta's id of it."""
         return table_id(self.silver) if self.silver is not None else None
+
+    def is_other(self, position: Position, snapshots: Snapshots) -> bool:
+        """Whether silver was made otherwise than it is wanted now, so that it has to begin anew.
+
+        With another key, under which a row of bronze may be several of its rows; or with deleted
+        rows, which are not to be there any more.
+        """
+        if self.silver is None:
+            return False
+        if not self.table.keeps_deleted and DELETED_AT in columns_of(self.silver):
+            return True
+        return differ(made_with(self.silver), wanted_keys(self.table.keys, position, snapshots))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +73,8 @@ class Read:
 
     `verdict` is bronze's control row and `recorded` silver's; `position` is the latter's, where it
     speaks of this silver. `instances` are those that the facts know of the table. `given_up` says
-    that a reset has left this silver to be emptied.
+    that a reset has left this silver to be emptied, and `is_other` that it was made otherwise than
+    it is wanted now: neither has a position.
     """
 
     before: Before
@@ -71,6 +87,7 @@ class Read:
     bronze: DeltaTable
     captured: tuple[Column, ...]
     given_up: bool
+    is_other: bool = False
 
     @property
     def table(self) -> SilverTable:
@@ -81,6 +98,9 @@ class Read:
 def look(table: SilverTable) -> Before:
     """Silver, before anything else is read."""
     silver = table.lake.silver(table.name)
+    if table.keeps_deleted is None:
+        kept = silver is not None and DELETED_AT in columns_of(silver)
+        table = replace(table, keeps_deleted=kept)
     version = silver.transaction_version(table.name.apply_app) if silver else None
     return Before(table, silver, version or 0)
 
@@ -124,8 +144,9 @@ def _waves(
 
 
 def _position(before: Before, row: ControlRow, snapshots: Snapshots) -> Position:
-    is_given_up = before.silver_id in snapshots.discarded
-    return Position.of(row, None if is_given_up else before.silver_id)
+    position = Position.of(row, before.silver_id)
+    begins_anew = before.silver_id in snapshots.discarded or before.is_other(position, snapshots)
+    return Position() if begins_anew else position
 
 
 def read(before: Before, told: Told) -> Read | None:
@@ -153,6 +174,7 @@ def read(before: Before, told: Told) -> Read | None:
         bronze=bronze,
         captured=captured_of_bronze(columns_of(bronze)),
         given_up=before.silver_id in snapshots.discarded,
+        is_other=before.is_other(Position.of(told.silver, before.silver_id), snapshots),
     )
 
 
@@ -170,6 +192,15 @@ def whole_snapshot(read: Read) -> Lsn | None:
         return None
     written = read.bronze.transaction_version(read.table.name.snapshot_app(opened.at.lsn))
     return opened.at.lsn if written is not None else None
+
+
+def snapshot_offset(read: Read, lsn: Lsn) -> Offset:
+    """A snapshot's LSN and its time, as the facts have it, else its rows in bronze."""
+    for known in (read.snapshots.complete, read.snapshots.open):
+        if known is not None and known.at.lsn == lsn:
+            return known.at
+    at = None if unreadable(read.bronze) else snapshot_time(read.bronze, lsn)
+    return Offset(lsn, at or read.verdict.end_commit_ts or utc_now())
 
 
 def changes_head(read: Read, above: Lsn) -> Lsn | None:

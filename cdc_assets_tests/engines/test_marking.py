@@ -59,7 +59,7 @@ def test_a_deleted_row_keeps_its_last_image(table: Table, calls: str) -> None:
     """However the changes are cut into calls, and again from behind: nothing older comes back."""
     if calls == "many" and table.engine.name == "spark":
         pytest.skip("eight MERGEs, of texts that the other engine has run")
-    table.append(*((0, S, None, None, k, v, None) for k, v in zip((1, 2, 3, 4), "abcd")))
+    table.append(*((0, S, None, None, k, v, None) for k, v in enumerate("abcd", 1)))
     table.rebuild()
     if calls == "one":
         table.append(*CHANGES)

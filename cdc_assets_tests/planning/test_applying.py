@@ -142,8 +142,8 @@ def test_control_never_goes_back() -> None:
 def test_waves_are_what_the_facts_tell() -> None:
     rows = [*LATER.facts_rows({}, None), *COMMIT.facts_rows({}, None)]
     assert told_waves([*rows, *rows]) == (
-        ToldWave(0, at(9), (0, 1), "p"),
-        ToldWave(1, at(11), (2, 3, 4), "p"),
+        ToldWave(0, at(9), (0, 1), "p", COMMIT.stamp.commit_ts),
+        ToldWave(1, at(11), (2, 3, 4), "p", LATER.stamp.commit_ts),
     )
 
 

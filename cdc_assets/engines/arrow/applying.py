@@ -24,6 +24,7 @@ from cdc_assets.sqlserver.read import arrow_schema
 
 _TIMES = Times.DATAFUSION
 
+
 def apply(plan: ApplyPlan, options: StorageOptions) -> ApplyResult:
     """See `engines.door.Engine.apply`."""
     silver = DeltaTable(plan.silver_uri, storage_options=dict(options))
