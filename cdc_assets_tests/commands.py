@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from typer.models import ArgumentInfo
 
 from cdc_assets.cli import app
+from cdc_assets.planning.checkup import Finding
 from cdc_assets.planning.status import OpenSnapshot, TableStatus
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
@@ -66,6 +67,16 @@ SNAPSHOT = {
     "waves_total": "waves in all, by `num_partitions`; `null` before the chunks are planned",
     "chunks_done": "chunks that are read",
     "chunks_total": "chunks in all",
+}
+
+FINDING = {
+    "check": "what was looked at: `packages`, `driver`, `spark`, `lake`, `bookkeeping`, `login`,"
+    " `tls`, `grants`, `cdc`, `isolation`, `cleanup job`, `capture`, `clock`, and of each table"
+    " `table`, `columns`, `large values`, `key`, `retention`, `partitions`",
+    "about": "of what: `here`, a package, a database or `<database>.<table>`",
+    "level": "`ok`, `warn`, `fail`, or `not visible` to this login, which needs not see it",
+    "text": "what was found; an error's code in brackets",
+    "next_step": "what to do; empty where there is nothing to do",
 }
 
 
@@ -156,6 +167,9 @@ def _documents() -> Iterator[str]:
     yield from _fields(TableStatus, STATUS)
     yield "\nIts `snapshot`:\n"
     yield from _fields(OpenSnapshot, SNAPSHOT)
+    yield "\n## What `doctor --json` prints\n"
+    yield "`findings`: one object a line, in the order they were looked at.\n"
+    yield from _fields(Finding, FINDING)
     yield ""
 
 

@@ -90,6 +90,23 @@ def status(
 
 
 @app.command()
+def doctor(
+    database: Annotated[
+        str | None, typer.Argument(help="Database of tables.yaml; all by default.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look whether all is there that a sync needs, and say what to do where it is not.
+
+    Packages, driver, login, TLS, grants, capture, retention, clocks, columns, the lake. Needs no
+    more than the grants of the login that loads. Exit status 1 where a check fails.
+    """
+    from cdc_assets.cli.doctor import run_doctor  # noqa: PLC0415
+
+    raise typer.Exit(run_doctor(database, as_json=as_json))
+
+
+@app.command()
 def sync(
     database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
     tables: Annotated[list[str] | None, typer.Argument(help="Tables; all by default.")] = None,
