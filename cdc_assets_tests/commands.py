@@ -16,6 +16,7 @@ from typer.models import ArgumentInfo
 
 from cdc_assets.cli import app
 from cdc_assets.planning.checkup import Finding
+from cdc_assets.planning.discovery import Choice
 from cdc_assets.planning.status import OpenSnapshot, TableStatus
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
@@ -77,6 +78,16 @@ FINDING = {
     "level": "`ok`, `warn`, `fail`, or `not visible` to this login, which needs not see it",
     "text": "what was found; an error's code in brackets",
     "next_step": "what to do; empty where there is nothing to do",
+}
+
+CHOICE = {
+    "key": "key that `tables.yaml` has it by",
+    "instance": "capture instance",
+    "source": "`<schema>.<table>` at the source",
+    "rows": "rows by the catalog's own count; `null` where this login may not ask",
+    "settings": "its settings, but for the defaults",
+    "why": "why they are so: sentences",
+    "left_out": "why it cannot be loaded and stands in a comment alone; empty where it can",
 }
 
 
@@ -170,6 +181,9 @@ def _documents() -> Iterator[str]:
     yield "\n## What `doctor --json` prints\n"
     yield "`findings`: one object a line, in the order they were looked at.\n"
     yield from _fields(Finding, FINDING)
+    yield "\n## What `discover --json` prints\n"
+    yield "`database`: its key; `written` and `kept`: paths; `tables`: one object a table.\n"
+    yield from _fields(Choice, CHOICE)
     yield ""
 
 

@@ -107,6 +107,37 @@ def doctor(
 
 
 @app.command()
+def discover(
+    name: Annotated[
+        str | None, typer.Argument(help="Key of the database; its name by default.")
+    ] = None,
+    connection: Annotated[
+        str, typer.Option(help="Where the connection string is: file:PATH or env:NAME.")
+    ] = "file:.cdc/sandbox/sales.odbc",
+    ca_file: Annotated[
+        str | None, typer.Option(help="Certificate authority of the server.")
+    ] = None,
+    lake: Annotated[str, typer.Option(help="Folder or URI of the lake.")] = "./lake",
+    chunked_rows: Annotated[
+        int, typer.Option(min=1, help="Rows from which a snapshot is read in chunks.")
+    ] = 10_000_000,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over files that are there.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write tables.yaml, workspace.yaml and dagster.yaml for a database that captures tables.
+
+    It says what it chose and why: keys, names, columns, snapshots in chunks; and leaves out what
+    cannot be loaded. By default it looks at the sandbox.
+    """
+    from cdc_assets.cli.discover import Wanted, run_discover  # noqa: PLC0415
+
+    wanted = Wanted(connection, ca_file, lake, name, chunked_rows, force)
+    raise typer.Exit(run_discover(wanted, as_json=as_json))
+
+
+@app.command()
 def sync(
     database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
     tables: Annotated[list[str] | None, typer.Argument(help="Tables; all by default.")] = None,

@@ -40,15 +40,15 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Iter
     for head in heads:
         shown.add_column(head, justify="right" if head in numbers else "left", overflow="fold")
     for row in rows:
-        shown.add_row(*(_plain(cell) for cell in row))
+        shown.add_row(*(plain(cell) for cell in row))
     Console(highlight=False, markup=False).print(shown)
 
 
 def say(text: str, *, error: bool = False) -> None:
     """One sentence in one line, whatever stands in it; on standard error where it is one."""
-    Console(stderr=error, highlight=False, soft_wrap=True).print(_plain(text), markup=False)
+    Console(stderr=error, highlight=False, soft_wrap=True).print(plain(text), markup=False)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A text that moves no cursor: a name of the source may hold any character."""
     return "".join(letter if letter.isprintable() else "�" for letter in text)
