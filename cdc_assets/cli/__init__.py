@@ -138,6 +138,37 @@ def discover(
 
 
 @app.command()
+def sql(
+    database: Annotated[
+        str, typer.Argument(help="Database of tables.yaml; without that file, the source's name.")
+    ],
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(help="Tables, or <schema>.<table> of the source; all by default."),
+    ] = None,
+    login: Annotated[
+        str | None, typer.Option(help="Login that reads; the connection string's by default.")
+    ] = None,
+    heartbeat: Annotated[bool, typer.Option(help="With a heartbeat table and its job.")] = True,
+    retention_hours: Annotated[
+        int | None, typer.Option(min=1, max=876_000, help="Hours that changes are kept.")
+    ] = None,
+    switch: Annotated[
+        bool, typer.Option("--switch", help="Only a second capture instance of each table.")
+    ] = False,
+) -> None:
+    """Print the script for an administrator: capture, grants, a heartbeat. It runs nothing.
+
+    What is there already is left as it is, so the script may be run again. With --switch it makes
+    a second capture instance of each table, for columns that were added; syncs follow to it.
+    """
+    from cdc_assets.cli.sql import Script, run_sql  # noqa: PLC0415
+
+    wanted = Script(login, heartbeat, switch, retention_hours)
+    raise typer.Exit(run_sql(database, tables or [], wanted))
+
+
+@app.command()
 def sync(
     database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
     tables: Annotated[list[str] | None, typer.Argument(help="Tables; all by default.")] = None,
