@@ -20,6 +20,8 @@ STOP_SECONDS_MAX = 600.0
 class FaultPoint(StrEnum):
     """Every place where one durable write has happened and the next has not."""
 
+    TABLE_CREATED = "table.created"
+    TABLE_ALTERED = "table.altered"
     TABLE_MIGRATED = "table.migrated"
     LOSS_RECORDED = "loss.recorded"
     SNAPSHOT_OPENED = "snapshot.opened"
@@ -36,13 +38,22 @@ class FaultPoint(StrEnum):
     FACTS_WRITTEN = "facts.written"
     GENERATION_WRITTEN = "generation.written"
     STREAM_RECORDED = "stream.recorded"
+    SILVER_FORGOTTEN = "silver.forgotten"
     SILVER_CREATED = "silver.created"
+    SILVER_PREPARED = "silver.prepared"
     SILVER_RANGE_MERGED = "silver.range_merged"
     SILVER_MERGED = "silver.merged"
     SILVER_RECORDED = "silver.recorded"
+    HISTORY_FORGOTTEN = "history.forgotten"
+    HISTORY_CREATED = "history.created"
+    HISTORY_MERGED = "history.merged"
+    HISTORY_RECORDED = "history.recorded"
     FACTS_TRIMMED = "facts.trimmed"
+    BOOKKEEPING_REWRITTEN = "bookkeeping.rewritten"
     UPKEEP_REWRITTEN = "upkeep.rewritten"
     UPKEEP_RECORDED = "upkeep.recorded"
+    UPKEEP_VACUUMED = "upkeep.vacuumed"
+    UPKEEP_CHECKPOINTED = "upkeep.checkpointed"
 
 
 def reach(point: FaultPoint) -> None:

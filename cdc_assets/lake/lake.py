@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from deltalake import DeltaTable, Transaction
 
+from cdc_assets import faults
 from cdc_assets.contract import (
     BRONZE,
     CHANGE_FEED_PROPERTY,
@@ -16,6 +17,7 @@ from cdc_assets.contract import (
     TableContract,
 )
 from cdc_assets.errors import CommitConflictError, TableFeatureError
+from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.control import Control
 from cdc_assets.lake.facts import Facts
 from cdc_assets.lake.features import beyond_writing
@@ -130,6 +132,7 @@ class Lake:
             made.uri, made.contract, self.options, made.columns, self._by_spark, properties
         )
         table = with_columns(table, made.uri, made.added, self._by_spark)
+        faults.reach(FaultPoint.TABLE_ALTERED)
         if CHANGE_FEED_PROPERTY in made.properties:
             feed = CHANGE_FEED_PROPERTY, made.properties[CHANGE_FEED_PROPERTY]
             table = with_property(table, made.uri, feed, self._by_spark)

@@ -8,7 +8,9 @@ from typing import Literal
 from deltalake import CommitProperties, DeltaTable, TableFeatures, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from cdc_assets import faults
 from cdc_assets.contract import SCHEMA_VERSION_PROPERTY, Column, TableContract
+from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.failures import is_conflict, lake_failures
 from cdc_assets.lake.migrating import AlterBySpark, check_known, migrated
 from cdc_assets.lake.tables import (
@@ -102,6 +104,7 @@ def create_table(
             if winner is None or (mode == "overwrite" and not is_conflict(error)):
                 raise
             return winner
+        faults.reach(FaultPoint.TABLE_CREATED)
         table = DeltaTable(uri, storage_options=dict(options))
         return _with_mapping_feature(table, uri, options)
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from deltalake import CommitProperties, DeltaTable
 
+from cdc_assets import faults
 from cdc_assets.contract import Column
+from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lake.features import beyond_reading, beyond_writing
 from cdc_assets.lake.tables import (
@@ -122,8 +124,10 @@ def clean_up(table: DeltaTable, retention_hours: int) -> MaintainResult:
     removed = table.vacuum(dry_run=True, **given)
     if removed:
         removed = table.vacuum(dry_run=False, **given)
+    faults.reach(FaultPoint.UPKEEP_VACUUMED)
     table.update_incremental()
     table.create_checkpoint()
+    faults.reach(FaultPoint.UPKEEP_CHECKPOINTED)
     table.cleanup_metadata()
     return MaintainResult(files_vacuumed=len(removed))
 

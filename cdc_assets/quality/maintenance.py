@@ -128,6 +128,7 @@ def _bookkeeping(database: Database) -> list[Upkept | None]:
 def _small(database: Database, plan: MaintainPlan, rows_removed: int) -> Upkept:
     hours = database.settings.maintenance.retention_hours
     rewritten = maintain(plan, database.lake.options)
+    faults.reach(FaultPoint.BOOKKEEPING_REWRITTEN)
     cleaned = maintain(_clean_up(plan, hours), database.lake.options)
     return Upkept(plan.table, _both(rewritten, cleaned), rows_removed)
 

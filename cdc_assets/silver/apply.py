@@ -197,12 +197,13 @@ def _target(found: Read, work: ApplyWork, keys: tuple[str, ...]) -> Target | Non
     """Silver, made where it is missing; None where another call has made it anew."""
     before, table = found.before, found.table
     anew = _begins_anew(found, work)
-    if found.given_up or found.recorded.table_id not in (None, before.silver_id):
-        # Before another table takes its place: an empty silver must not carry a verdict.
-        table.lake.control.change(table.name.silver, ControlRow.without_position)
-    elif anew:
-        # The position stays until another table is there: it tells a rerun of the other key.
-        table.lake.control.change(table.name.silver, ControlRow.without_verdict)
+    is_replaced = found.given_up or found.recorded.table_id not in (None, before.silver_id)
+    if is_replaced or anew:
+        # Before another table takes its place: an empty silver must not carry a verdict. For
+        # another key the position stays until it is there, since that tells a rerun of the key.
+        forget = ControlRow.without_position if is_replaced else ControlRow.without_verdict
+        table.lake.control.change(table.name.silver, forget)
+        faults.reach(FaultPoint.SILVER_FORGOTTEN)
     made = _made(table, found.captured, keys)
     target = make_ready(table, made, before.version, found.snapshots.discarded, anew=anew)
     faults.reach(FaultPoint.SILVER_CREATED)

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable
 
+from cdc_assets import faults
 from cdc_assets.contract import Column, captured_of_bronze, history_columns
+from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.bronze import head_above, rows_above
 from cdc_assets.lake.features import beyond_reading, unreadable
 from cdc_assets.lake.lake import Made
@@ -148,6 +150,7 @@ def _apply(known: _Known, work: HistoryWork) -> HistoryOutcome:
     if known.replaced:
         # Before another table takes its place: an empty history must not carry a verdict.
         lake.control.change(name.history, ControlRow.without_position)
+        faults.reach(FaultPoint.HISTORY_FORGOTTEN)
     target = make_ready(
         known.table,
         Made.history(name, history_columns(known.captured)),
@@ -155,6 +158,7 @@ def _apply(known: _Known, work: HistoryWork) -> HistoryOutcome:
         known.snapshots.discarded,
         anew=known.given_up,
     )
+    faults.reach(FaultPoint.HISTORY_CREATED)
     result = _merge(known, work, target, keys) if target is not None else None
     if target is None or result is None or result.overtaken:
         return HistoryOutcome(overtaken=True)
@@ -180,7 +184,9 @@ def _merge(known: _Known, work: HistoryWork, target: Target, keys: tuple[str, ..
         rebuild=False,
         tag=call_tag(table.name.history_app, target.version + 1, told),
     )
-    return table.engine(choice).apply(plan)
+    result = table.engine(choice).apply(plan)
+    faults.reach(FaultPoint.HISTORY_MERGED)
+    return result
 
 
 def _head(known: _Known, work: HistoryWork) -> Lsn | None:
@@ -229,4 +235,6 @@ def _record(
             yield row
 
     known.table.lake.control.merge(update)
+    # Another snapshot may be taken in next.
+    faults.reach(FaultPoint.HISTORY_RECORDED)
     return found[-1]

@@ -5,9 +5,9 @@ It stops at the point and says so in a file; then the whole group is killed.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -72,36 +72,40 @@ def stopped_at(
     program: str = COMMAND_LINE,
 ) -> Iterator[None]:
     """The same process, which stands at the point meanwhile and is killed in the end."""
-    environment = {
-        **os.environ,
+    armed = {
         "CDC_TABLES": str(project.write()),
         faults.POINT_VARIABLE: point,
         faults.FILE_VARIABLE: str(file),
     }
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            program,
-            command,
-            project.key,
-            *options,
-        ],
-        env=environment,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    output = file.with_name(f"{file.name}.output")
+    arguments = ["-c", command, project.key, *options]
+    process = _PROCESSES.Process(target=run, args=(program, arguments, armed, str(output)))
+    process.start()
+    assert process.pid is not None
     deadline = time.monotonic() + REACH_SECONDS_MAX
-    while not file.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            pytest.fail(f"{point} was not reached:\n{process.communicate()[0]}")
-        time.sleep(0.05)
     try:
+        while not file.exists():
+            if not process.is_alive() or time.monotonic() > deadline:
+                pytest.fail(f"{point} was not reached:\n{output.read_text()}")
+            time.sleep(0.02)
         yield
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.join()
+
+
+_PROCESSES = multiprocessing.get_context("forkserver")
+"""Each killed process is forked from one that has imported what all need, and done nothing."""
+_PROCESSES.set_forkserver_preload(["cdc_assets.cli.sync", "cdc_assets_tests.path.applying"])
+
+
+def run(program: str, arguments: list[str], armed: dict[str, str], output: str) -> None:
+    """What such a process does, in a group of its own that its JVM is in, too."""
+    os.setsid()
+    to = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(to, stream)
+    os.environ.update(armed)
+    sys.argv[:] = arguments
+    exec(program, {"__name__": "__main__"})

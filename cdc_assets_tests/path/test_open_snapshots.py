@@ -1,20 +1,17 @@
 """Silver while a chunked snapshot is open: as fresh as it can be, and no verdict."""
 
 import shutil
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from benchmarks.opened import opened_files
 from cdc_assets.contract import Event
-from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.sync import sync
 from cdc_assets.planning.verdict import Hold
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.chunking import TABLE, chunked, events, run_backfill
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
-from cdc_assets_tests.path.killing import kill_at, kill_cases
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
@@ -99,18 +96,9 @@ def test_keys_deleted_in_a_gap_go_wave_by_wave(project: Project) -> None:
     project.assert_identical(TABLE, COLUMNS)
 
 
-@pytest.mark.parametrize(
-    ("engine_name", "point"),
-    kill_cases([FaultPoint.SILVER_RECORDED]),
-    indirect=["engine_name"],
-)
-def test_a_silver_that_is_new_beside_an_open_further_one(
-    project: Project, point: FaultPoint, tmp_path: Path
-) -> None:
-    """The complete one's rows and then the open one's waves, in one call; no verdict yet.
-
-    A call that died between the two is gone on with.
-    """
+@pytest.mark.parametrize("engine_name", ["arrow"], indirect=True)
+def test_a_silver_that_is_new_beside_an_open_further_one(project: Project) -> None:
+    """The complete one's rows and then the open one's waves, in one call; no verdict yet."""
     chunked(project, rows=8)
     project.tables = {TABLE: {"snapshot": "full"}}
     load(project)
@@ -120,14 +108,7 @@ def test_a_silver_that_is_new_beside_an_open_further_one(
     run_backfill(project, max_waves=1)
     change_items(project.source, base=300)
     run_sync(project)
-    silver = project.database().table(TABLE).silver_uri
-    shutil.rmtree(silver)
-    kill_at(project, point, tmp_path / "reached")
-    assert wave(project) is None
-    found = apply_changes(project.database(), TABLE)
-    assert (found.rebuilt, found.waves, wave(project)) == (False, 1, 0)
-    project.assert_identical(TABLE, COLUMNS)
-    shutil.rmtree(silver)
+    shutil.rmtree(project.database().table(TABLE).silver_uri)
     found = apply_changes(project.database(), TABLE)
     assert (found.rebuilt, found.waves, wave(project)) == (True, 1, 0)
     assert found.finalized_until is None

@@ -30,17 +30,23 @@ from cdc_assets_tests.path.streaming import (
     stream,
 )
 from cdc_assets_tests.path.test_backfill_crashes import POINTS as OF_BACKFILLS
+from cdc_assets_tests.path.test_crashes import OF_APPLIES, OF_UPKEEP
 from cdc_assets_tests.source import Project
 
 KILL_SECONDS_MAX = 100
 """A process with a JVM of its own, on a machine that does other work."""
 TARGET = f"bronze/{TABLE}"
 NOT_OF_STREAMS = {
-    *(point for point in FaultPoint if point.startswith(("silver.", "upkeep."))),
-    FaultPoint.FACTS_TRIMMED,
+    *OF_APPLIES,
+    *OF_UPKEEP,
+    FaultPoint.TABLE_CREATED,
+    FaultPoint.TABLE_ALTERED,
     FaultPoint.RESET_RECORDED,
 }
-"""What ingests knows neither silver nor upkeep, and a reset is a person's command."""
+"""What ingests knows neither silver nor upkeep, and a reset is a person's command.
+
+Its tables are made as a sync makes them, which is killed at each of them (`test_crashes`).
+"""
 
 
 @pytest.fixture

@@ -23,14 +23,22 @@ from cdc_assets.quality import maintenance
 from cdc_assets.quality.maintenance import Upkept, maintain_tables
 from cdc_assets.silver.apply import apply_changes, apply_tables
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load
-from cdc_assets_tests.path.killing import kill_at, kill_cases
+from cdc_assets_tests.path.killing import KILLED, kill_at
 from cdc_assets_tests.path.test_delta import before
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
 TABLE = "dbo_items"
 ON_ARROW = pytest.mark.parametrize("engine_name", ["arrow"])
-POINTS = (FaultPoint.FACTS_TRIMMED, FaultPoint.UPKEEP_REWRITTEN, FaultPoint.UPKEEP_RECORDED)
+POINTS = (
+    FaultPoint.FACTS_TRIMMED,
+    FaultPoint.BOOKKEEPING_REWRITTEN,
+    FaultPoint.UPKEEP_VACUUMED,
+    FaultPoint.UPKEEP_CHECKPOINTED,
+    FaultPoint.UPKEEP_REWRITTEN,
+    FaultPoint.UPKEEP_RECORDED,
+)
+KILLED.update((("spark", FaultPoint.UPKEEP_REWRITTEN), *(("arrow", point) for point in POINTS)))
 LONG_AGO = timedelta(days=60)
 
 
@@ -207,17 +215,31 @@ def test_names_that_are_mapped_are_not_rewritten_by_delta_rs(project: Project) -
     project.assert_identical(TABLE, ["id", "a name"])
 
 
-@pytest.mark.parametrize(
-    ("engine_name", "point"),
-    kill_cases(POINTS),
-    indirect=["engine_name"],
-)
-def test_killed_and_run_again(items: Project, point: FaultPoint, tmp_path: Path) -> None:
+@ON_ARROW
+def test_killed_and_run_again(items: Project, tmp_path: Path) -> None:
+    """At one point after the other, with files that are due at each of them."""
     loaded_twice(items)
-    kill_at(items, point, tmp_path / "reached", command="maintain")
-    change_items(items.source, 500)
-    load(items)
+    for number, point in enumerate(POINTS):
+        kill_at(items, point, tmp_path / point, command="maintain")
+        change_items(items.source, 500 + 200 * number)
+        load(items)
     maintain(items)
+    assert_kept(items)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("engine_name", ["spark"])
+def test_spark_is_killed_when_it_has_rewritten(items: Project, tmp_path: Path) -> None:
+    loaded_twice(replace(items, engine="arrow"))
+    kill_at(items, FaultPoint.UPKEEP_REWRITTEN, tmp_path / "reached", command="maintain")
+    of_arrow = replace(items, engine="arrow")
+    change_items(items.source, 500)
+    load(of_arrow)
+    maintain(of_arrow)
+    assert_kept(of_arrow)
+
+
+def assert_kept(items: Project) -> None:
     _, silver, row = silver_of(items)
     assert row.verdict_version == silver.version()
     items.assert_each_change_once(TABLE)

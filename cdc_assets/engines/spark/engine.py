@@ -14,6 +14,7 @@ from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from cdc_assets import faults
 from cdc_assets.contract import Column
 from cdc_assets.engines.spark.commits import (
     DELETION_VECTORS,
@@ -43,6 +44,7 @@ from cdc_assets.errors import (
     UnexpectedError,
     expected,
 )
+from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.failures import lake_error, lake_failures
 from cdc_assets.lake.files import (
     LARGE_VALUES_GROUP_BYTES,
@@ -231,6 +233,7 @@ class SparkEngine:
         target = delta_path(location(plan.silver_uri))
         if silver_bytes >= DELETION_VECTORS_BYTES_MIN and not before.deletion_vectors:
             session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('{DELETION_VECTORS}' = 'true')")
+            faults.reach(FaultPoint.SILVER_PREPARED)
         views = {_BRONZE: (plan.bronze_uri, plan.bronze_version)}
         if plan.texts.reads_silver:
             views[_SILVER] = (plan.silver_uri, before.version)
