@@ -162,9 +162,9 @@ def _verdicts(project: Project, bronze_id: str) -> dict[datetime, datetime]:
         if "table_id" not in {field.name for field in table.schema().fields}:
             continue
         for row in _query("SELECT table_name, table_id, finalized_until FROM t", table):
-            if row["table_name"] == f"bronze/{TABLE}" and row["table_id"] == bronze_id:
-                if row["finalized_until"] is not None:
-                    found.setdefault(row["finalized_until"], _time(entry))
+            ours = row["table_name"] == f"bronze/{TABLE}" and row["table_id"] == bronze_id
+            if ours and row["finalized_until"] is not None:
+                found.setdefault(row["finalized_until"], _time(entry))
     return found
 
 
@@ -181,4 +181,4 @@ def _query(sql: str, table: DeltaTable) -> list[dict[str, Any]]:
 
 
 def _time(entry: dict[str, Any]) -> datetime:
-    return datetime(1970, 1, 1) + timedelta(milliseconds=int(entry["timestamp"]))  # noqa: DTZ001
+    return datetime(1970, 1, 1) + timedelta(milliseconds=int(entry["timestamp"]))
