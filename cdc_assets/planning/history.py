@@ -35,12 +35,14 @@ _BEFORE = f"{Op.DELETE:d}, {Op.BEFORE:d}"
 class TakenSnapshot:
     """A complete snapshot: the table as it was at its LSN, read up to its high mark (UTC).
 
-    `keys` are those of the table from there on.
+    `keys` are those of the table from there on. Of one that `closes_gap` no change tells what had
+    become of the table since the gap began.
     """
 
     at: Offset
     high_mark: datetime | None = None
     keys: tuple[str, ...] = ()
+    closes_gap: bool = False
 
     @property
     def seen_to(self) -> datetime | None:
@@ -73,7 +75,8 @@ def taken_snapshots(
             if old is not None and old.high_mark is not None and read_to is not None:
                 read_to = max(read_to, old.high_mark)
             of = keys or tuple(row.payload.get("keys", ()))
-            found[lsn] = TakenSnapshot(Offset(lsn, at), read_to, of)
+            closes = row.lost_from_ts is not None
+            found[lsn] = TakenSnapshot(Offset(lsn, at), read_to, of, closes)
     return tuple(found[lsn] for lsn in sorted(found))
 
 
@@ -112,6 +115,7 @@ class HistoryWork:
 
     Versions that held at `since` are gone on with; None where there are none. All that hold then
     end at `ends`, where that is given. `keys` are those of all of these, empty where unknown.
+    `passed` is a snapshot below what is there already: it says nothing new, and counts as taken in.
     """
 
     above: Lsn
@@ -120,6 +124,7 @@ class HistoryWork:
     keys: tuple[str, ...] = ()
     snapshot: TakenSnapshot | None = None
     ends: Offset | None = None
+    passed: Lsn | None = None
 
     @property
     def at(self) -> Offset | None:
@@ -132,7 +137,7 @@ class HistoryWork:
         applied = max(lsn for lsn in (position.applied, at, head) if lsn is not None)
         if self.ends is not None:
             return HistoryPosition(applied)
-        return HistoryPosition(applied, at or position.snapshot)
+        return HistoryPosition(applied, at or self.passed or position.snapshot)
 
 
 def plan_history(
@@ -147,7 +152,8 @@ def plan_history(
     bronze was looked at. Snapshots are taken in one after the other, each once it is settled, and
     no change above the next one before that: what a snapshot says is of its LSN, and versions from
     then on rest on it. One of another key is taken in once all versions of the old one have ended
-    at it; one without any begins nothing.
+    at it; one without any begins nothing. One whose event comes late, when changes above it are
+    there already, is passed, unless it closes a gap.
     """
     if end is None:
         return None
@@ -167,8 +173,25 @@ def plan_history(
         return HistoryWork(above, max(upto, newest.at.lsn), since, newest.keys, newest)
     if since is None:
         return None
-    upto = min([end.lsn, *bounds])
-    return HistoryWork(since, upto, since, keys) if upto > since else None
+    upto = max(since, min([end.lsn, *bounds]))
+    passed = _passed(position, taken, max(known), keys)
+    if upto == since and passed is None:
+        return None
+    return HistoryWork(since, upto, since, keys, passed=passed)
+
+
+def _passed(
+    position: HistoryPosition, taken: Sequence[TakenSnapshot], upto: Lsn, keys: tuple[str, ...]
+) -> Lsn | None:
+    """The newest snapshot up to an LSN whose event came late."""
+    late = (
+        one.at.lsn
+        for one in taken
+        if (position.snapshot or _FIRST) < one.at.lsn <= upto
+        and not one.closes_gap
+        and one.has_keys(keys)
+    )
+    return max(late, default=None)
 
 
 def history_texts(

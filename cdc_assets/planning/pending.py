@@ -91,7 +91,7 @@ def pending_history(
         return None
     has_changes = work.upto == end.lsn and (bronze.changed_lsn or "") > str(work.above)
     waits = history is not None and _verdict_waits(bronze, history, snapshots)
-    if work.at is None and not has_changes and not waits:
+    if work.at is None and work.passed is None and not has_changes and not waits:
         return None
     return Pending(table, Due.HISTORY_BEHIND, str(work.upto))
 

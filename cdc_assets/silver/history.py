@@ -31,11 +31,11 @@ from cdc_assets.planning.history import (
     taken_snapshots,
 )
 from cdc_assets.planning.literals import lsn_literal
-from cdc_assets.planning.plans import ApplyPlan, ApplyResult
-from cdc_assets.planning.records import ControlRow
+from cdc_assets.planning.plans import ApplyPlan, ApplyResult, RankLimit
+from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots, by_target, snapshots_of
 from cdc_assets.settings import EngineName
-from cdc_assets.silver.keys import silver_keys
+from cdc_assets.silver.keys import differ, made_with, remembered, silver_keys
 from cdc_assets.silver.places import SilverTable
 from cdc_assets.silver.plan import call_tag
 from cdc_assets.silver.target import Target, make_ready
@@ -66,6 +66,7 @@ class _Known:
     taken: Sequence[TakenSnapshot]
     bronze: DeltaTable
     captured: tuple[Column, ...]
+    is_other: bool = False
 
     @property
     def history_id(self) -> str | None:
@@ -80,7 +81,12 @@ class _Known:
     @property
     def replaced(self) -> bool:
         """Whether control speaks of another table than the one that is there now, if one is."""
-        return self.given_up or self.row.table_id not in (None, self.history_id)
+        return self.begins_anew or self.row.table_id not in (None, self.history_id)
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether it has to be emptied: given up, or made by keys that are not meant any more."""
+        return self.given_up or self.is_other
 
     @property
     def position(self) -> HistoryPosition:
@@ -123,16 +129,36 @@ def _known(table: SilverTable) -> _Known | None:
         return None
     if verdict.table_id in snapshots.discarded:
         return None
+    row = control.get(name.history) or ControlRow(name.history)
     return _Known(
         table=table,
         history=history,
         version=version or 0,
-        row=control.get(name.history) or ControlRow(name.history),
+        row=row,
         verdict=verdict,
         snapshots=snapshots,
         taken=taken_snapshots(events, table.keys),
         bronze=bronze,
         captured=captured_of_bronze(columns_of(bronze)),
+        is_other=history is not None and _is_other(history, row, events, table.keys),
+    )
+
+
+def _is_other(
+    history: DeltaTable, row: ControlRow, events: Sequence[FactsRow], keys: tuple[str, ...]
+) -> bool:
+    """Whether the keys that were named when it was made told rows apart that these do not.
+
+    Those of the snapshots count that it has taken in; where none were named, or are, their own.
+    """
+    then = made_with(history)
+    if then is None or not differ(then or ("",), keys or ("",)):
+        return False
+    pairs = zip(taken_snapshots(events, then), taken_snapshots(events, keys), strict=True)
+    return any(
+        differ(old.keys, new.keys)
+        for old, new in pairs
+        if row.applied_lsn is None or str(new.at.lsn) <= row.applied_lsn
     )
 
 
@@ -153,10 +179,10 @@ def _apply(known: _Known, work: HistoryWork) -> HistoryOutcome:
         faults.reach(FaultPoint.HISTORY_FORGOTTEN)
     target = make_ready(
         known.table,
-        Made.history(name, history_columns(known.captured)),
+        _made(known),
         known.version,
         known.snapshots.discarded,
-        anew=known.given_up,
+        anew=known.begins_anew,
     )
     faults.reach(FaultPoint.HISTORY_CREATED)
     result = _merge(known, work, target, keys) if target is not None else None
@@ -166,10 +192,17 @@ def _apply(known: _Known, work: HistoryWork) -> HistoryOutcome:
     return HistoryOutcome(result.upserted, overtaken=not is_ours, applied_lsn=position.applied)
 
 
+def _made(known: _Known) -> Made:
+    made = Made.history(known.table.name, history_columns(known.captured))
+    return replace(made, properties=remembered(known.table.keys))
+
+
 def _merge(known: _Known, work: HistoryWork, target: Target, keys: tuple[str, ...]) -> ApplyResult:
     table, columns = known.table, target.columns
     beyond = beyond_arrow(target.delta, columns) or beyond_reading(known.bronze)
-    rows = rows_above(known.bronze, work.above)
+    # A snapshot's own rows are at it.
+    above = work.above.previous() if work.snapshot is not None else work.above
+    rows = rows_above(known.bronze, above)
     choice = table.choose(beyond, rows)
     times = Times.SPARK if choice.name == EngineName.SPARK else Times.DATAFUSION
     told = {"applied_lsn": str(work.upto), "bronze_version": known.bronze.version()}
@@ -183,6 +216,7 @@ def _merge(known: _Known, work: HistoryWork, target: Target, keys: tuple[str, ..
         texts=history_texts(known.captured, keys, work, times),
         rebuild=False,
         tag=call_tag(table.name.history_app, target.version + 1, told),
+        limit=RankLimit(table.rank_rows_max, above) if rows > table.rank_rows_max else None,
     )
     result = table.engine(choice).apply(plan)
     faults.reach(FaultPoint.HISTORY_MERGED)

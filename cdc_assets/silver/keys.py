@@ -32,13 +32,13 @@ def remembered(keys: tuple[str, ...]) -> Mapping[str, str]:
     return {KEYS_PROPERTY: json.dumps(keys)}
 
 
-def made_with(table: DeltaTable) -> tuple[str, ...]:
-    """The key that a table was made with; empty where it does not say, as one made otherwise."""
+def made_with(table: DeltaTable) -> tuple[str, ...] | None:
+    """The key that a table was made with; None where it does not say."""
     try:
-        found = json.loads(table.metadata().configuration.get(KEYS_PROPERTY) or "[]")
+        found = json.loads(table.metadata().configuration.get(KEYS_PROPERTY) or "null")
     except ValueError:
-        return ()
-    return tuple(map(str, found)) if isinstance(found, list) else ()
+        return None
+    return tuple(map(str, found)) if isinstance(found, list) else None
 
 
 def differ(keys: Collection[str], others: Collection[str]) -> bool:

@@ -52,7 +52,9 @@ class Before:
             return False
         if not self.table.keeps_deleted and DELETED_AT in columns_of(self.silver):
             return True
-        return differ(made_with(self.silver), wanted_keys(self.table.keys, position, snapshots))
+        return differ(
+            made_with(self.silver) or (), wanted_keys(self.table.keys, position, snapshots)
+        )
 
 
 @dataclass(frozen=True, slots=True)

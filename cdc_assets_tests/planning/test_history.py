@@ -94,6 +94,20 @@ def test_snapshots_are_taken_in_one_by_one() -> None:
     assert (unsettled.snapshot, unsettled.upto) == (None, Lsn.of_int(50))
 
 
+def test_a_snapshot_below_what_is_there_is_passed() -> None:
+    """But none that closes a gap, nor one of another key: they would say something new."""
+    position = HistoryPosition(Lsn.of_int(60), Lsn.of_int(10))
+    one, late = taken(10, 12), taken(50, 55)
+    work = plan_history(position, [one, late], None, at(60))
+    assert work is not None
+    assert (work.passed, work.upto, work.at) == (late.at.lsn, Lsn.of_int(60), None)
+    assert work.after(position, None) == HistoryPosition(Lsn.of_int(60), late.at.lsn)
+    for other in (replace(late, closes_gap=True), replace(late, keys=("code",))):
+        assert plan_history(position, [one, other], None, at(60)) is None
+    due = pending_history("t", bronze(60, 60), history(60, 10), Snapshots(), [one, late])
+    assert due is not None
+
+
 def test_commits_that_a_read_saw_may_have_times_above_its_mark() -> None:
     """The server rounds them up to 1/300 s, then to the millisecond."""
     one = taken(10, 12)

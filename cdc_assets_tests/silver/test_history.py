@@ -65,6 +65,7 @@ class World:
     """Changes that are not in bronze yet."""
     keys: tuple[str, ...] = ("k",)
     """Those that are named for the table."""
+    rank_rows_max: int = 1_000
 
     def __post_init__(self) -> None:
         self.states[self.now] = {}
@@ -83,6 +84,7 @@ class World:
             choose=lambda _beyond, _rows: EngineChoice(self.engine.name),
             engine=lambda _: self.engine,
             keys=self.keys,
+            rank_rows_max=self.rank_rows_max,
         )
 
     # --- the source ---------------------------------------------------------------------------
@@ -251,9 +253,9 @@ def assert_once(versions: list[dict[str, Any]]) -> None:
 
 
 def lived(tmp_path: Path, engine: Engine, seed: int) -> World:
-    """A random history, checked after every call."""
+    """A random history, checked after every call; of half of them in ranges of the key."""
     lake = Lake(DatabaseName("db", str(tmp_path / f"h{seed}")), {})
-    world = World(lake, engine, random.Random(seed))
+    world = World(lake, engine, random.Random(seed), rank_rows_max=3 if seed % 2 else 1_000)
     for _ in range(world.random.randrange(3)):
         world.commit(captured=False)
     world.snapshot(after_loss=False)

@@ -136,6 +136,52 @@ def hindered(world: World, happening: Callable[[ApplyPlan], ApplyResult | None])
     return replace(world.table, engine=lambda _: engine)
 
 
+def test_keys_that_are_named_later(world: World) -> None:
+    """It is made anew, also where a call dies before; by the index's own it stays as it is."""
+    apply_history(world.table)
+    before = identity(world)
+    world.keys = ("K",)
+    assert apply_history(world.table).written == 0
+    assert identity(world) == before
+    world.keys = ("k", "name")
+    with pytest.raises(KeyboardInterrupt):
+        apply_history(hindered(world, dies))
+    assert world.lake.control.read()["history/t"].finalized_until is None
+    assert apply_history(world.table).written > 0
+    assert identity(world) != before
+    # B became D in one commit, under another key: it has ended, and D begun.
+    assert_history(world)
+    assert apply_history(world.table).written == 0
+    row = world.lake.control.read()["history/t"]
+    assert row.applied_lsn == str(lsn(13))
+    before = identity(world)
+    world.keys = ()
+    assert apply_history(world.table).written > 0
+    assert identity(world) != before
+    assert_history(world)
+
+
+def identity(world: World) -> str:
+    history = world.lake.history(world.name)
+    assert history is not None
+    return table_id(history)
+
+
+def test_a_snapshot_whose_event_comes_late(world: World) -> None:
+    """Changes above it are there already: it says nothing new, and holds no verdict."""
+    apply_history(world.table)
+    committed(world, 20, (Operation.DELETE, C))
+    world.states[20] = sorted_rows(A, D)
+    assert apply_history(world.table).applied_lsn == lsn(20)
+    before = sorted(map(repr, world.versions()))
+    taken(world, 16, "k", [A, C, D])
+    apply_history(world.table)
+    row = world.lake.control.read()["history/t"]
+    assert (row.applied_lsn, row.snapshot_lsn) == (str(lsn(20)), str(lsn(16)))
+    assert row.finalized_until == at(20)
+    assert sorted(map(repr, world.versions())) == before
+
+
 def test_a_new_table_has_no_verdict_of_the_old(world: World) -> None:
     """Its folder was removed, as an error may say, and the next call dies before its record."""
     apply_history(world.table)

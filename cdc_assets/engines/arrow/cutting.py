@@ -15,10 +15,12 @@ def key_ranges(plan: ApplyPlan, bronze: DeltaTable) -> tuple[KeyRange, ...]:
     """Ranges of one key column with about `plan.limit.rows_max` rows each, or none.
 
     There are none where that many are not ranked, nor where no key column can be cut: then all are
-    ranked at once. Of several the leading one is taken, unless another one cuts better.
+    ranked at once. Of several the leading one is taken, unless another one cuts better; a key
+    that is not bronze's, as a history's begin of a state, cuts nothing.
     """
-    limit = plan.limit
-    columns = [c for key in plan.keys for c in plan.columns if c.name == key and is_bounded(c)]
+    limit, there = plan.limit, {field.name for field in bronze.schema().fields}
+    keys = [key for key in plan.keys if key in there]
+    columns = [c for key in keys for c in plan.columns if c.name == key and is_bounded(c)]
     if limit is None or not columns:
         return ()
     names = [column.name for column in columns]
