@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties, DeltaTable, WriterProperties
 
 from cdc_assets import faults
 from cdc_assets.contract import Column
@@ -28,6 +28,10 @@ OPTIMIZE_ATTEMPTS_MAX = 3
 
 OPTIMIZE_MEMORY_BYTES = 1 << 30
 """What ordering a table's rows holds in memory before it spills to disk."""
+
+OPTIMIZE_GROUP_ROWS = 128 << 10
+"""Rows of a Parquet row group: how large a file is gets looked at after each, and a MERGE writes
+all rows of a file anew. By default a group has a million rows, whatever the file's size is to be."""
 
 _DELETION_VECTORS = "deletionVectors"
 
@@ -73,6 +77,9 @@ def _optimize(plan: MaintainPlan, table: DeltaTable) -> MaintainResult:
         "max_spill_size": OPTIMIZE_MEMORY_BYTES,
         "max_concurrent_tasks": 1,
         "commit_properties": CommitProperties(max_commit_retries=0),
+        "writer_properties": WriterProperties(
+            compression="SNAPPY", max_row_group_size=OPTIMIZE_GROUP_ROWS
+        ),
     }
     optimize = table.optimize
     found = optimize.z_order(list(plan.order_by), **given) if ordered else optimize.compact(**given)
