@@ -211,6 +211,16 @@ class Facts:
             found.setdefault(row.target or "", []).append(row)
         return found
 
+    def newest_looks(self, since: datetime) -> dict[str, FactsRow]:
+        """The newest batch row per target of those begun since a time (UTC), quiet ones too."""
+        names = ", ".join(f"`{name}`" for name in _NAMES)
+        found = self._select(
+            f"SELECT {names} FROM (SELECT *, row_number() OVER (PARTITION BY target"
+            " ORDER BY written_at DESC NULLS LAST) AS rank FROM facts"
+            f" WHERE event IS NULL AND started_at >= {_timestamp(since)}) WHERE rank = 1"
+        )
+        return {row.target or "": row for row in found}
+
     def newest_reads(self, rows_min: int) -> dict[str, FactsRow]:
         """Per target, the newest measured row of so many rows; before its last reset, too.
 

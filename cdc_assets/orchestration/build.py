@@ -5,10 +5,11 @@ from pathlib import Path
 import dagster as dg
 
 from cdc_assets.orchestration.assets import database_assets
-from cdc_assets.orchestration.checks import finality_checks
+from cdc_assets.orchestration.checks import health_checks
+from cdc_assets.orchestration.finality import finality_sensor
 from cdc_assets.orchestration.jobs import database_jobs, sync_schedule
 from cdc_assets.orchestration.resources import CdcResource
-from cdc_assets.orchestration.sensors import finality_sensor, silver_sensor
+from cdc_assets.orchestration.silver_waves import silver_sensor
 from cdc_assets.orchestration.translator import Translator
 from cdc_assets.orchestration.upkeep import maintenance_job, maintenance_schedule
 from cdc_assets.settings import Settings
@@ -30,8 +31,9 @@ def build_definitions(settings: Settings, settings_file: Path) -> dg.Definitions
                 assets=[
                     *(translator.source_spec(table) for table in database.tables),
                     database_assets(translator),
+                    *(translator.final_spec(table) for table in translator.hourly_tables()),
                 ],
-                asset_checks=[finality_checks(translator)],
+                asset_checks=[health_checks(translator)],
                 jobs=[*jobs.values(), maintenance],
                 sensors=[silver_sensor(translator), finality_sensor(translator)],
                 schedules=[

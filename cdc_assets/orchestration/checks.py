@@ -1,50 +1,126 @@
 """Checks that look at the small tables alone, so they say something when nothing runs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from cdc_assets.orchestration.resources import CdcResource
-from cdc_assets.orchestration.translator import SILVER, Translator
-from cdc_assets.planning.verdict import Finality
+from cdc_assets.orchestration.translator import BRONZE, SILVER, SOURCE, Translator
+
+if TYPE_CHECKING:
+    from cdc_assets.quality.health import TableHealth
 
 FINALIZED = "finalized"
+RETENTION_HEADROOM = "retention_headroom"
+CAPTURE_ALIVE = "capture_alive"
 
 
-def finality_checks(translator: Translator) -> dg.AssetChecksDefinition:
-    """`finalized` of every silver table: late is a warning with its reason, not a failed run."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a check says of a table: its code, a sentence that says what to do, and one number."""
+
+    passed: bool
+    reason: StrEnum
+    text: str
+    measure: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check of every table, on its asset in a layer; red is a warning, not a failed run."""
+
+    name: str
+    layer: str
+    description: str
+    judge: "Callable[[TableHealth], Found]"
+
+    def spec(self, translator: Translator, table: str) -> dg.AssetCheckSpec:
+        """It, of one table."""
+        return dg.AssetCheckSpec(
+            self.name,
+            asset=translator.asset_key(self.layer, table),
+            description=self.description,
+        )
+
+
+def _finalized(health: "TableHealth") -> Found:
+    found = health.finality
+    return Found(found.passed, found.reason, found.text, "cdc/late_seconds", found.late_seconds)
+
+
+def _headroom(health: "TableHealth") -> Found:
+    found = health.headroom
+    return Found(
+        found.passed, found.reason, found.text, "cdc/retention_headroom_hours", found.hours
+    )
+
+
+def _capture(health: "TableHealth") -> Found:
+    found = health.capture
+    return Found(
+        found.passed, found.reason, found.text, "cdc/capture_lag_seconds", found.late_seconds
+    )
+
+
+CHECKS = (
+    Check(
+        FINALIZED,
+        SILVER,
+        "The table is complete up to now, less the delay it is allowed.",
+        _finalized,
+    ),
+    Check(
+        RETENTION_HEADROOM,
+        BRONZE,
+        "CDC cleanup is `min_headroom_hours` or more behind what was read.",
+        _headroom,
+    ),
+    Check(
+        CAPTURE_ALIVE,
+        SOURCE,
+        "SQL Server's capture has processed what was committed up to the allowed delay ago.",
+        _capture,
+    ),
+)
+"""The checks that need neither a run nor the source."""
+
+
+def health_checks(translator: Translator) -> dg.AssetChecksDefinition:
+    """`CHECKS` of every table of a database, in one step."""
     database = translator.database
+    by_name = {check.name: check for check in CHECKS}
 
     @dg.multi_asset_check(
-        name=f"{database.key}_finality",
+        name=f"{database.key}_health",
         specs=[
-            dg.AssetCheckSpec(
-                FINALIZED,
-                asset=translator.asset_key(SILVER, table),
-                description="The table is complete up to now, less the delay it is allowed.",
-            )
+            check.spec(translator, table)
             for table in translator.settings.tables
+            for check in CHECKS
         ],
         can_subset=True,
     )
-    def finality(
+    def health(
         context: dg.AssetCheckExecutionContext, cdc: CdcResource
     ) -> Iterator[dg.AssetCheckResult]:
-        judged = cdc.finality(database.key)
-        for key in sorted(context.selected_asset_check_keys, key=lambda k: k.asset_key):
-            found = judged[translator.table_of(key.asset_key)]
+        tables = cdc.health(database.key)
+        for key in sorted(context.selected_asset_check_keys, key=str):
+            found = by_name[key.name].judge(tables[translator.table_of(key.asset_key)])
             yield dg.AssetCheckResult(
                 asset_key=key.asset_key,
-                check_name=FINALIZED,
+                check_name=key.name,
                 passed=found.passed,
                 severity=dg.AssetCheckSeverity.WARN,
                 description=found.text,
-                metadata=finality_metadata(found),
+                metadata=check_metadata(found),
             )
 
-    return finality
+    return health
 
 
-def finality_metadata(found: Finality) -> dict[str, str | float]:
-    """The reason's code and how late the table is."""
-    return {"cdc/reason": str(found.reason), "cdc/late_seconds": round(found.late_seconds, 3)}
+def check_metadata(found: Found) -> dict[str, str | float]:
+    """The reason's code, and what was measured."""
+    return {"cdc/reason": str(found.reason), found.measure: round(found.value, 3)}

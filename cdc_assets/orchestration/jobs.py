@@ -5,31 +5,46 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition,  # what `define_asset_job` gives; Dagster exports no name for it
 )
 
-from cdc_assets.orchestration.sensors import UNFINISHED
+from cdc_assets.orchestration.checks import CHECKS
+from cdc_assets.orchestration.silver_waves import UNFINISHED
 from cdc_assets.orchestration.translator import BRONZE, SILVER, Translator
 
 SYNC_CRON = "* * * * *"
 
 
 def database_jobs(translator: Translator) -> dict[str, UnresolvedAssetJobDefinition]:
-    """`<db>_sync`, `<db>_apply`, and both in one run: `<db>_sync_and_apply`."""
+    """`<db>_sync`, `<db>_apply`, both in one run as `<db>_sync_and_apply`, and `<db>_health_checks`.
+
+    The checks of the last one are left out of the others: a sensor reports them when they change,
+    and a table that is quiet in a run would skip them for all.
+    """
     database, tables = translator.database.key, translator.settings.tables
     bronze = [translator.asset_key(BRONZE, table) for table in tables]
     silver = [translator.asset_key(SILVER, table) for table in tables]
-    return {
-        "sync": _job(f"{database}_sync", bronze, "Bring bronze up to SQL Server."),
-        "apply": _job(f"{database}_apply", silver, "Bring silver up to bronze."),
-        "sync_and_apply": _job(
-            f"{database}_sync_and_apply",
+    health = [check.spec(translator, table).key for table in tables for check in CHECKS]
+    jobs = {
+        "sync": ("sync", bronze, "Bring bronze up to SQL Server."),
+        "apply": ("apply", silver, "Bring silver up to bronze."),
+        "sync_and_apply": (
+            "sync_and_apply",
             [*bronze, *silver],
             "Bring bronze up to SQL Server, and silver up to bronze.",
         ),
     }
-
-
-def _job(name: str, keys: list[dg.AssetKey], description: str) -> UnresolvedAssetJobDefinition:
-    selection = dg.AssetSelection.assets(*keys)
-    return dg.define_asset_job(name, selection=selection, description=description)
+    found = {
+        name: dg.define_asset_job(
+            f"{database}_{suffix}",
+            selection=dg.AssetSelection.assets(*keys) - dg.AssetSelection.checks(*health),
+            description=description,
+        )
+        for name, (suffix, keys, description) in jobs.items()
+    }
+    found["health"] = dg.define_asset_job(
+        f"{database}_health_checks",
+        selection=dg.AssetSelection.checks(*health),
+        description="Say of every table how late it is, and how far cleanup and capture are.",
+    )
+    return found
 
 
 def sync_schedule(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from cdc_assets.clock import utc_now
 from cdc_assets.planning.history import taken_snapshots
 from cdc_assets.planning.pending import (
     Pending,
@@ -19,12 +18,12 @@ from cdc_assets.planning.pending import (
     pending_work,
 )
 from cdc_assets.planning.snapshots import by_target, snapshots_by_target
-from cdc_assets.planning.verdict import Finality, judge_finality
 from cdc_assets.settings import load_settings
 
 if TYPE_CHECKING:
     from cdc_assets.engines.database import Database
     from cdc_assets.ingest.sync import SyncReport
+    from cdc_assets.quality.health import TableHealth
     from cdc_assets.quality.maintenance import Upkept
     from cdc_assets.silver.outcome import ApplyOutcome
 
@@ -98,21 +97,8 @@ class CdcResource(dg.ConfigurableResource[None]):
         ]
         return [work for work in found if work is not None]
 
-    def finality(self, key: str) -> dict[str, Finality]:
-        """The verdict of every table against the delay it is allowed."""
-        database = self.database(key)
-        control = database.lake.control.read()
-        snapshots = snapshots_by_target(database.lake.facts.events())
-        now = utc_now()
-        found = {}
-        for table in database.settings.tables:
-            name, wanted = database.table(table), database.settings.finality_of(table)
-            found[table] = judge_finality(
-                now,
-                control.get(name.bronze),
-                control.get(name.silver),
-                snapshots[name.bronze],
-                wanted.granularity,
-                wanted.allowed_delay,
-            )
-        return found
+    def health(self, key: str) -> "dict[str, TableHealth]":
+        """How every table stands, from the small tables alone."""
+        from cdc_assets.quality.health import health  # noqa: PLC0415
+
+        return health(self.database(key))

@@ -1,13 +1,18 @@
 """What a table is called in Dagster: the one place that decides keys, groups, kinds and owners."""
 
 from collections.abc import Iterator
+from datetime import datetime, time
 
 import dagster as dg
 
 from cdc_assets.names import DatabaseName
 from cdc_assets.settings import DatabaseSettings
 
-SOURCE, BRONZE, SILVER = "sqlserver", "bronze", "silver"
+SOURCE, BRONZE, SILVER, FINAL = "sqlserver", "bronze", "silver", "final"
+
+
+HOUR_FORMAT = "%Y-%m-%d-%H:%M"
+"""How the partitions of a final hour are called; they are Dagster's own names."""
 
 
 class Translator:
@@ -59,6 +64,28 @@ class Translator:
             metadata=self._storage(SILVER, table),
             skippable=True,
         )
+
+    def final_spec(self, table: str) -> dg.AssetSpec:
+        """The table's final hours: an external asset, whose partitions a sensor reports."""
+        return self._spec(
+            FINAL,
+            table,
+            deps=[self.asset_key(SILVER, table)],
+            kinds={"deltalake"},
+            description="Hours of the table that are complete: none exists before it is final.",
+            partitions_def=dg.HourlyPartitionsDefinition(
+                self.final_from(table), fmt=HOUR_FORMAT, timezone="UTC"
+            ),
+        )
+
+    def hourly_tables(self) -> list[str]:
+        """The tables that are judged by the hour: they have a `final` asset."""
+        finality = self.settings.finality_of
+        return [table for table in self.settings.tables if finality(table).granularity == "hour"]
+
+    def final_from(self, table: str) -> datetime:
+        """The first hour of the table's `final` asset."""
+        return datetime.combine(self.settings.finality_of(table).final_from, time())
 
     def table_specs(self) -> Iterator[dg.AssetSpec]:
         """Bronze and silver of every table."""

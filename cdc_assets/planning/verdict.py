@@ -80,7 +80,7 @@ def hold_text(hold: Hold, snapshots: Snapshots, table: str = "Silver") -> str:
 
 
 class Reason(StrEnum):
-    """Why a table is complete enough, or not; a check's code."""
+    """Why a check of a table passes, or does not: its code."""
 
     ON_TIME = "on_time"
     NEVER_LOADED = "never_loaded"
@@ -89,6 +89,7 @@ class Reason(StrEnum):
     SNAPSHOT_OPEN = "snapshot_open"
     SNAPSHOT_SETTLING = "snapshot_settling"
     BEHIND_BRONZE = "behind_bronze"
+    HEADROOM_LOW = "headroom_low"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +138,14 @@ def _why_late(
     if looked is None or now - looked > allowed:
         return Reason.SYNC_STOPPED, f"No sync has looked at the source since {looked} UTC"
     if end is None or now - end > allowed:
-        return (
-            Reason.CAPTURE_STOPPED,
-            f"SQL Server's capture has processed nothing since {end} UTC: it has stopped, or the"
-            " database is quiet and has no heartbeat; look at SQL Server Agent's capture job",
-        )
+        return Reason.CAPTURE_STOPPED, capture_stopped_text(end)
     hold = silver_hold(bronze, silver, snapshots) or Hold.BEHIND_BRONZE
     return Reason(hold), hold_text(hold, snapshots)
+
+
+def capture_stopped_text(end: datetime | None) -> str:
+    """What there is to do where capture has processed nothing, without its full stop."""
+    return (
+        f"SQL Server's capture has processed nothing since {end} UTC: it has stopped, or the"
+        " database is quiet and has no heartbeat; look at SQL Server Agent's capture job"
+    )

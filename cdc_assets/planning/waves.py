@@ -228,6 +228,11 @@ def hours_between(start: datetime | None, end: datetime) -> float | None:
     return None if start is None else (end - start).total_seconds() / 3600
 
 
+def was_cleaned(watermark: datetime | None, created: datetime) -> bool:
+    """Whether cleanup has removed anything of a capture instance that was created then; in UTC."""
+    return watermark is not None and watermark > created + NEVER_CLEANED
+
+
 def low_headroom(
     position: datetime, watermark: datetime | None, created: datetime, hours_min: float
 ) -> float | None:
@@ -236,7 +241,7 @@ def low_headroom(
     All times are UTC; `created` is the capture instance's. What nobody has cleaned up yet is in no
     danger, however young it is.
     """
-    if watermark is None or watermark <= created + NEVER_CLEANED:
+    if watermark is None or not was_cleaned(watermark, created):
         return None
     hours = hours_between(watermark, position) or 0.0
     return hours if hours < hours_min else None

@@ -1,6 +1,6 @@
 """The settings as frozen models: names, types, defaults, limits and their help, once."""
 
-from datetime import timedelta
+from datetime import date, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
@@ -68,6 +68,10 @@ class FinalitySettings(_Model):
 
     allowed_delay: Duration = timedelta(minutes=15)
     """How long after its end a period may stay open before the check `finalized` turns red."""
+
+    final_from: date = date(2026, 1, 1)
+    """First day (UTC) whose hours the asset `final` has, where the granularity is the hour; an hour
+    is released once it is final, from the first one after the table's first snapshot on."""
 
 
 class TableSettings(_Model):

@@ -48,9 +48,11 @@ def test_assets_by_name(definitions: dg.Definitions) -> None:
         "sales/sqlserver/dbo_orders": "sales/sqlserver",
         "sales/bronze/dbo_orders": "sales/bronze",
         "sales/silver/dbo_orders": "sales/silver",
+        "sales/final/dbo_orders": "sales/final",
         "sales/sqlserver/dbo_customer": "sales/sqlserver",
         "sales/bronze/dbo_customer": "sales/bronze",
         "sales/silver/dbo_customer": "sales/silver",
+        "sales/final/dbo_customer": "sales/final",
     }  # fmt: skip
     silver = graph.get(dg.AssetKey(["sales", "silver", "dbo_orders"]))
     assert silver.parent_keys == {dg.AssetKey(["sales", "bronze", "dbo_orders"])}
@@ -61,7 +63,9 @@ def test_checks_jobs_sensor_and_schedule(definitions: dg.Definitions) -> None:
     graph = definitions.resolve_asset_graph()
     assert {(k.asset_key.path[1], k.name) for k in graph.asset_check_keys} == {
         ("bronze", "no_gap"),
+        ("bronze", "retention_headroom"),
         ("silver", "finalized"),
+        ("sqlserver", "capture_alive"),
     }
     repository = definitions.get_repository_def()
     assert {"sales_sync", "sales_apply", "sales_sync_and_apply"} <= set(repository.job_names)

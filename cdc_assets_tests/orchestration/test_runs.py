@@ -104,19 +104,25 @@ def test_stopped_capture_turns_finalized_red_and_names_it(deployment: Deployment
     time.sleep(1.1)  # The verdict waits until the second of the snapshot's last read is over.
     change_items(source)
     deployment.run()
+    deployment.run("sales_health_checks")
     assert deployment.check("silver", "finalized").passed
     source.stop_capture()
     source.execute("UPDATE dbo.items SET name = N'waits' WHERE id = 1")
     time.sleep(LATE_SECONDS)
     deployment.project.finality = TIGHT
     assert deployment.run().success
-    check = deployment.check("silver", "finalized")
-    assert not check.passed
-    assert check.metadata["cdc/reason"].value == "capture_stopped"
-    assert "capture" in check.description
+    assert deployment.run("sales_health_checks").success
+    for check in (
+        deployment.check("silver", "finalized"),
+        deployment.check("sqlserver", "capture_alive"),
+    ):
+        assert not check.passed
+        assert check.metadata["cdc/reason"].value == "capture_stopped"
+        assert "capture" in check.description
     deployment.project.finality = WIDE
     source.start_capture()
     source.execute("UPDATE dbo.items SET name = N'goes on' WHERE id = 2")
     source.captured()
     deployment.run()
+    deployment.run("sales_health_checks")
     assert deployment.check("silver", "finalized").passed

@@ -1,13 +1,12 @@
 """Silver always arrives: the sensor looks at a level (B170-B173, B183)."""
 
-import time
 from collections.abc import Iterator
 
 import dagster as dg
 import pytest
 
-from cdc_assets.orchestration.sensors import ATTEMPTS_MAX
-from cdc_assets_tests.orchestration.helpers import LATE_SECONDS, TIGHT, WIDE, Deployment
+from cdc_assets.orchestration.silver_waves import ATTEMPTS_MAX
+from cdc_assets_tests.orchestration.helpers import Deployment
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items
 from cdc_assets_tests.source import Project
 
@@ -94,33 +93,6 @@ def test_it_waits_for_a_run_that_is_at_it(deployment: Deployment) -> None:
         job, tags=request.tags, status=dg.DagsterRunStatus.STARTED
     )
     assert run.run_id in str(deployment.tick().skip_message)
-
-
-def test_finality_is_reported_without_a_run(deployment: Deployment) -> None:
-    """With capture stopped nothing is pending and nothing runs: that is when it matters."""
-    source = deployment.project.source
-    deployment.project.finality = WIDE
-    time.sleep(1.1)  # The verdict waits until the second of the snapshot's last read is over.
-    change_items(source)
-    deployment.run("sales_sync")
-    deployment.launch(request_of(deployment))
-    source.stop_capture()
-    source.execute("UPDATE dbo.items SET name = N'waits' WHERE id = 1")
-    time.sleep(LATE_SECONDS)
-    deployment.project.finality = TIGHT
-    deployment.run("sales_sync")
-    tick = deployment.tick(name="sales_finality")
-    (event,) = tick.asset_events
-    assert (event.passed, event.metadata["cdc/reason"].value) == (False, "capture_stopped")
-    assert not deployment.tick(tick.cursor, name="sales_finality").asset_events
-    deployment.project.finality = WIDE
-    source.start_capture()
-    source.execute("UPDATE dbo.items SET name = N'goes on' WHERE id = 2")
-    source.captured()
-    deployment.run("sales_sync")
-    deployment.launch(request_of(deployment))
-    (event,) = deployment.tick(tick.cursor, name="sales_finality").asset_events
-    assert event.passed
 
 
 def test_the_schedule_waits_for_a_running_sync(deployment: Deployment) -> None:

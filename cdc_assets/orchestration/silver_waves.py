@@ -1,17 +1,13 @@
-"""The sensors: `silver_waves` asks for silver, `finality` reports the verdicts.
+"""The sensor `silver_waves`: it asks for silver while bronze holds what silver has not applied.
 
-`silver_waves` asks while bronze holds what silver has not applied. It looks at a level, never at an
-edge, and keeps no cursor: a lost tick, a failed run or a bronze that moves twice while silver runs
-all heal at the next tick. `finality` needs no run: with capture or the sync stopped nothing runs,
-and that is when it matters.
+It looks at a level, never at an edge, and keeps no cursor: a lost tick, a failed run or a bronze
+that moves twice while silver runs all heal at the next tick.
 """
 
-import json
 from collections.abc import Sequence
 
 import dagster as dg
 
-from cdc_assets.orchestration.checks import FINALIZED, finality_metadata
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.translator import SILVER, Translator
 from cdc_assets.planning.pending import Pending
@@ -21,10 +17,6 @@ ATTEMPTS_MAX = 3
 WAVE_TAG = "cdc/wave"
 TICK_SECONDS = 4
 """The daemon looks every 5 s; 4 gives a steady tick at each of its turns."""
-
-FINALITY_TICK_SECONDS = 29
-CHECKS_PER_TICK_MAX = 100
-"""Checks reported in one tick; the rest follow at the next."""
 
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -82,39 +74,3 @@ def _request(
         asset_selection=[translator.asset_key(SILVER, work.table) for work in pending],
         tags={WAVE_TAG: wave, "cdc/database": translator.database.key},
     )
-
-
-def finality_sensor(translator: Translator) -> dg.SensorDefinition:
-    """Reports `finalized` of each table when its reason changes."""
-    database = translator.database
-
-    @dg.sensor(
-        name=f"{database.key}_finality",
-        minimum_interval_seconds=FINALITY_TICK_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reports how complete each table is, when that changes; needs no run.",
-    )
-    def finality(context: dg.SensorEvaluationContext, cdc: CdcResource) -> dg.SensorResult:
-        known: dict[str, str] = json.loads(context.cursor or "{}")
-        judged = cdc.finality(database.key)
-        changed = [t for t, found in judged.items() if known.get(t) != found.reason]
-        reported = changed[:CHECKS_PER_TICK_MAX]
-        state = {t: known[t] for t in judged if t in known}
-        state.update((table, str(judged[table].reason)) for table in reported)
-        return dg.SensorResult(
-            asset_events=[
-                dg.AssetCheckEvaluation(
-                    asset_key=translator.asset_key(SILVER, table),
-                    check_name=FINALIZED,
-                    passed=judged[table].passed,
-                    severity=dg.AssetCheckSeverity.WARN,
-                    description=judged[table].text,
-                    metadata=finality_metadata(judged[table]),
-                )
-                for table in reported
-            ],
-            skip_reason=f"{len(reported)} tables changed." if reported else "No table changed.",
-            cursor=json.dumps(state),
-        )
-
-    return finality

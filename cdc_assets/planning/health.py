@@ -1,0 +1,81 @@
+"""Whether capture and cleanup leave a table readable, as the small tables tell it. Pure.
+
+Nothing is asked of the source: these are judged also while nothing runs, and that is when they
+matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cdc_assets.planning.records import ControlRow, FactsRow
+from cdc_assets.planning.verdict import Reason, capture_stopped_text
+from cdc_assets.planning.waves import hours_between, was_cleaned
+
+NOTHING_LOADED = "Nothing is loaded yet: run the sync job."
+HEADROOM_UNKNOWN_HOURS = 0.0
+"""What is plotted where nothing was cleaned up, or nobody looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """How far cleanup is behind what was read of a table."""
+
+    passed: bool
+    reason: Reason
+    text: str
+    hours: float
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureHealth:
+    """How far SQL Server's capture is behind now, as the last sync saw it."""
+
+    passed: bool
+    reason: Reason
+    text: str
+    late_seconds: float
+
+
+def judge_headroom(
+    now: datetime, bronze: ControlRow | None, newest: FactsRow | None, hours_min: float
+) -> Headroom:
+    """Whether cleanup is far enough behind; `newest` is the table's newest row of a batch.
+
+    Cleanup goes on while nothing is read: since that row was written it may have come nearer by as
+    much time as has passed, and so it is counted.
+    """
+    if bronze is None or bronze.end_commit_ts is None or bronze.instance_created_at is None:
+        return Headroom(False, Reason.NEVER_LOADED, NOTHING_LOADED, HEADROOM_UNKNOWN_HOURS)
+    seen = newest.retention_watermark_ts if newest is not None else None
+    if newest is None or seen is None or newest.written_at is None:
+        text = "Nobody has looked how far cleanup is: run the sync job."
+        return Headroom(False, Reason.SYNC_STOPPED, text, HEADROOM_UNKNOWN_HOURS)
+    if not was_cleaned(seen, bronze.instance_created_at):
+        text = "Cleanup has removed nothing yet."
+        return Headroom(True, Reason.ON_TIME, text, HEADROOM_UNKNOWN_HOURS)
+    watermark = seen + max(now - newest.written_at, timedelta())
+    hours = round(hours_between(watermark, bronze.end_commit_ts) or 0.0, 3)
+    text = f"Cleanup is {max(hours, 0.0):.1f} h behind what was read"
+    if hours >= hours_min:
+        return Headroom(True, Reason.ON_TIME, f"{text}.", hours)
+    text += (
+        f", and `min_headroom_hours` is {hours_min:g}: run the sync job, or lengthen the CDC"
+        " retention (sys.sp_cdc_change_job @job_type = 'cleanup', @retention = minutes)."
+    )
+    return Headroom(False, Reason.HEADROOM_LOW, text, hours)
+
+
+def judge_capture(now: datetime, bronze: ControlRow | None, allowed: timedelta) -> CaptureHealth:
+    """Whether capture had come near enough to the time when it was last looked at."""
+    if bronze is None or bronze.end_commit_ts is None or bronze.updated_at is None:
+        return CaptureHealth(False, Reason.NEVER_LOADED, NOTHING_LOADED, 0.0)
+    end, looked = bronze.end_commit_ts, bronze.updated_at
+    late = (now - end).total_seconds()
+    if now - looked > allowed:
+        text = f"Not known: no sync has looked at the source since {looked} UTC."
+        return CaptureHealth(False, Reason.SYNC_STOPPED, text, late)
+    if now - end > allowed:
+        return CaptureHealth(False, Reason.CAPTURE_STOPPED, capture_stopped_text(end) + ".", late)
+    return CaptureHealth(True, Reason.ON_TIME, f"Changes are captured up to {end} UTC.", late)

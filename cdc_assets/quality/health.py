@@ -1,0 +1,91 @@
+"""How the tables of a database stand, from the small Delta tables alone: no source, no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from cdc_assets.clock import utc_now
+from cdc_assets.engines.database import Database
+from cdc_assets.planning.finality import Told, Verdict, bronze_verdict, silver_verdict
+from cdc_assets.planning.health import CaptureHealth, Headroom, judge_capture, judge_headroom
+from cdc_assets.planning.records import ControlRow, FactsRow
+from cdc_assets.planning.snapshots import by_target, snapshots_of
+from cdc_assets.planning.verdict import PERIODS, Finality, judge_finality
+
+LOOKS_REACH = (timedelta(minutes=15), timedelta(days=1), timedelta(days=3650))
+"""How far back a table's newest batch is looked for: a quiet one is told every five minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableHealth:
+    """One table: how late it is, how far cleanup and capture are, and its two verdicts."""
+
+    finality: Finality
+    headroom: Headroom
+    capture: CaptureHealth
+    bronze: Verdict
+    silver: Verdict
+
+
+def health(database: Database) -> dict[str, TableHealth]:
+    """How every table of the settings stands now, by its key."""
+    # Control first, which is written last: what is lost is at least what its verdicts have passed.
+    control = database.lake.control.read()
+    events = by_target(database.lake.facts.events())
+    now = utc_now()
+    looks = _looks(database, now)
+    found = {}
+    for table in database.settings.tables:
+        name = database.table(table)
+        seen = _Seen(
+            control.get(name.bronze),
+            control.get(name.silver),
+            events.get(name.bronze, ()),
+            looks.get(name.bronze),
+        )
+        found[table] = _judge(database, table, seen, now)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    bronze: ControlRow | None
+    silver: ControlRow | None
+    events: Sequence[FactsRow]
+    newest: FactsRow | None
+
+
+def _judge(database: Database, table: str, seen: _Seen, now: datetime) -> TableHealth:
+    name, settings = database.table(table), database.settings
+    wanted = settings.finality_of(table)
+    bronze = Told(name.bronze, name.bronze_uri, seen.bronze, seen.events, wanted.granularity)
+    silver = replace(bronze, name=name.silver, uri=name.silver_uri, row=seen.silver)
+    return TableHealth(
+        finality=judge_finality(
+            now,
+            seen.bronze,
+            seen.silver,
+            snapshots_of(seen.events),
+            wanted.granularity,
+            wanted.allowed_delay,
+        ),
+        headroom=judge_headroom(
+            now, seen.bronze, seen.newest, settings.min_headroom_hours_of(table)
+        ),
+        capture=judge_capture(now, seen.bronze, PERIODS[wanted.granularity] + wanted.allowed_delay),
+        bronze=bronze_verdict(bronze),
+        silver=silver_verdict(silver, seen.bronze),
+    )
+
+
+def _looks(database: Database, now: datetime) -> dict[str, FactsRow]:
+    """Each table's newest batch: mostly of the last minutes, else further back."""
+    wanted = {database.table(table).bronze for table in database.settings.tables}
+    found: dict[str, FactsRow] = {}
+    for reach in LOOKS_REACH:
+        found = database.lake.facts.newest_looks(now - reach)
+        if wanted <= found.keys():
+            break
+    return found

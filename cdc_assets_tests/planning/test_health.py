@@ -1,0 +1,79 @@
+"""Headroom and capture, judged from rows alone."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from cdc_assets.planning.health import judge_capture, judge_headroom
+from cdc_assets.planning.records import ControlRow, FactsRow
+from cdc_assets.planning.verdict import Reason
+
+NOW = datetime(2026, 11, 30, 12)
+HOUR = timedelta(hours=1)
+BRONZE = ControlRow(
+    "bronze/t",
+    end_commit_ts=NOW - timedelta(seconds=2),
+    updated_at=NOW - timedelta(seconds=1),
+    instance_created_at=NOW - 1000 * HOUR,
+)
+
+
+def look(cleaned_hours_ago: float, seen_hours_ago: float = 0.0) -> FactsRow:
+    return FactsRow(
+        retention_watermark_ts=NOW - cleaned_hours_ago * HOUR,
+        written_at=NOW - seen_hours_ago * HOUR,
+    )
+
+
+@pytest.mark.parametrize(
+    ("newest", "passed", "reason"),
+    [
+        (look(72), True, Reason.ON_TIME),
+        (look(5.9), False, Reason.HEADROOM_LOW),
+        (look(6.1), True, Reason.ON_TIME),
+        (look(999.9), True, Reason.ON_TIME),  # Nothing was cleaned up: the instance begins there.
+        (look(72, seen_hours_ago=65), True, Reason.ON_TIME),
+        (look(72, seen_hours_ago=67), False, Reason.HEADROOM_LOW),
+        (None, False, Reason.SYNC_STOPPED),
+        (FactsRow(written_at=NOW), False, Reason.SYNC_STOPPED),
+    ],
+)
+def test_headroom(newest: FactsRow | None, passed: bool, reason: Reason) -> None:
+    """While nobody looks, cleanup is counted as going on."""
+    found = judge_headroom(NOW, BRONZE, newest, hours_min=6)
+    assert (found.passed, found.reason) == (passed, reason)
+
+
+def test_headroom_tells_hours_and_what_to_do() -> None:
+    found = judge_headroom(NOW, BRONZE, look(3), hours_min=6)
+    assert found.hours == pytest.approx(3, abs=0.001)
+    assert "3.0 h behind" in found.text
+    assert "@retention" in found.text
+
+
+def test_nothing_loaded() -> None:
+    empty = ControlRow("bronze/t")
+    for bronze in (None, empty):
+        assert judge_headroom(NOW, bronze, look(72), 6).reason is Reason.NEVER_LOADED
+        assert judge_capture(NOW, bronze, HOUR).reason is Reason.NEVER_LOADED
+
+
+@pytest.mark.parametrize(
+    ("end_hours_ago", "looked_hours_ago", "reason"),
+    [
+        (0.5, 0, Reason.ON_TIME),
+        (1.5, 0, Reason.CAPTURE_STOPPED),
+        (1.5, 1.5, Reason.SYNC_STOPPED),  # Nobody knows of capture what nobody looked at.
+    ],
+)
+def test_capture(end_hours_ago: float, looked_hours_ago: float, reason: Reason) -> None:
+    bronze = ControlRow(
+        "bronze/t",
+        end_commit_ts=NOW - end_hours_ago * HOUR,
+        updated_at=NOW - looked_hours_ago * HOUR,
+    )
+    found = judge_capture(NOW, bronze, HOUR)
+    assert (found.passed, found.reason) == (reason is Reason.ON_TIME, reason)
+    assert found.late_seconds == end_hours_ago * 3600
