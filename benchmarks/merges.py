@@ -153,7 +153,7 @@ class Ours:
     bronze: Bronze
     folder: Path
     rebuild_seconds: float = 0.0
-    rewritten: MaintainResult = MaintainResult()
+    rewritten: MaintainResult = field(default_factory=MaintainResult)
 
     @classmethod
     def of(cls, folder: Path, rows: int, choose: Choose) -> Ours:

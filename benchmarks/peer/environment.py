@@ -12,7 +12,7 @@ from benchmarks.child import JsonChild
 PINS = ("mssql-cdc-pyspark[arrow-odbc]==0.8.0", "pyspark==4.2.0", "delta-spark==4.4.0")
 PEER = "mssql-cdc-pyspark 0.8.0"
 ENVIRONMENT = Path(".cdc/bench/peer")
-TUNING = "local Spark, 4 shuffle partitions, spark.databricks.delta.snapshotPartitions 2"
+TUNING = "local Spark, 6 GB, 4 shuffle partitions, spark.databricks.delta.snapshotPartitions 2"
 
 _MARKER = ".ready"
 _ANSWER_SECONDS_MAX = 300

@@ -30,8 +30,8 @@ OPTIMIZE_MEMORY_BYTES = 1 << 30
 """What ordering a table's rows holds in memory before it spills to disk."""
 
 OPTIMIZE_GROUP_ROWS = 128 << 10
-"""Rows of a Parquet row group: how large a file is gets looked at after each, and a MERGE writes
-all rows of a file anew. By default a group has a million rows, whatever the file's size is to be."""
+"""Rows of a Parquet row group, after each of which a file's size is looked at: a MERGE writes all
+rows of a file anew. By default a group has a million rows, whatever a file's size is to be."""
 
 _DELETION_VECTORS = "deletionVectors"
 

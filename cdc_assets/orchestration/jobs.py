@@ -13,7 +13,7 @@ SYNC_CRON = "* * * * *"
 
 
 def database_jobs(translator: Translator) -> dict[str, UnresolvedAssetJobDefinition]:
-    """`<db>_sync`, `<db>_apply`, both in one run as `<db>_sync_and_apply`, and `<db>_health_checks`.
+    """`<db>_sync`, `<db>_apply`, both as `<db>_sync_and_apply`, and `<db>_health_checks`.
 
     The checks of the last one are left out of the others: a sensor reports them when they change,
     and a table that is quiet in a run would skip them for all.
