@@ -181,21 +181,33 @@ def _bound(value: KeyValue, times: Times) -> str:
     return f"CAST('{value.isoformat()}' AS DATE)" if isinstance(value, date) else str(value)
 
 
-def passed_on_keys(keys: tuple[str, ...], rows: str) -> str:
-    """A SELECT of the commits, and its keys, in which a row's image leaves a key that it has got.
+def passed_on_keys(
+    keys: tuple[str, ...], rows: str, identity: tuple[str, ...], columns: tuple[Column, ...]
+) -> str:
+    """A SELECT of commits and keys: there a row gets the key before another one leaves it.
 
-    The last row of the key is then a 3 and one before it a 4: of one row that came and went, or of
-    two that passed it on, where no order says which. Only a key of a unique index is never that:
-    SQL Server records its update as 1 and 2.
+    The last change of the key is then a delete or a 3 although a row has it. `identity` are the
+    columns that tell the source's rows apart; without any a 4 before the last 3 may be of the same
+    row or of another one, and no order says which. The key of the capture instance's own index is
+    never passed on so: SQL Server records its update as 1 and 2. `columns` are bronze's.
     """
     by = ", ".join([*(quoted(key) for key in keys), "`_start_lsn`"])
     order = ", ".join(f"{quoted(name)} DESC NULLS LAST" for name in _ORDER[1:])
+    last, place, held = (quoted(_unused(n, columns)) for n in ("__last", "__place", "__held"))
+    of_row = ", ".join([by, *(quoted(name) for name in identity)])
+    number = f"row_number() OVER (PARTITION BY {of_row} ORDER BY {order})" if identity else "1"
+    got = f"{Op.INSERT:d}, {Op.AFTER:d}" if identity else f"{Op.AFTER:d}"
+    left = f"{Op.DELETE:d}, {Op.BEFORE:d}" if identity else f"{Op.BEFORE:d}"
+    changes = (
+        f"SELECT {by}, {', '.join(_OURS)}, {number} AS {last} FROM `bronze`"
+        f" WHERE ({rows}) AND `_operation` <> {Op.SNAPSHOT:d}"
+    )
     return (
         f"SELECT {by} FROM (SELECT {by}, `_operation`,"
-        f" row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS `__place`,"
-        f" max(CASE WHEN `_operation` = {Op.AFTER:d} THEN 1 ELSE 0 END)"
-        f" OVER (PARTITION BY {by}) AS `__after` FROM `bronze` WHERE {rows}) AS `r`"
-        f" WHERE `__place` = 1 AND `__after` = 1 AND `_operation` = {Op.BEFORE:d}"
+        f" row_number() OVER (PARTITION BY {by} ORDER BY {order}) AS {place},"
+        f" max(CASE WHEN `_operation` IN ({got}) AND {last} = 1 THEN 1 ELSE 0 END)"
+        f" OVER (PARTITION BY {by}) AS {held} FROM ({changes}) AS `c`) AS `r`"
+        f" WHERE {place} = 1 AND {held} = 1 AND `_operation` IN ({left})"
     )
 
 

@@ -8,11 +8,13 @@ from cdc_assets.contract import Event, SnapshotMode
 from cdc_assets.errors import CaptureInstanceUnknownError, SettingsError, SilverKeyError
 from cdc_assets.lake.bronze import first_row, has_chunk_rows, instances_of_rows
 from cdc_assets.lake.features import unreadable
-from cdc_assets.names import folded
+from cdc_assets.lake.tables import columns_of
+from cdc_assets.names import Command, folded
 from cdc_assets.planning.applying import ApplyWork
-from cdc_assets.planning.columns import listed
+from cdc_assets.planning.columns import find_name, listed
 from cdc_assets.planning.instances import instance_names
 from cdc_assets.planning.merging import passed_on_keys, work_rows
+from cdc_assets.silver.keys import differ, wanted_keys
 from cdc_assets.silver.reading import Read
 
 
@@ -75,17 +77,28 @@ def check_instances(read: Read, work: ApplyWork) -> None:
 
 
 def check_order(read: Read, work: ApplyWork, keys: tuple[str, ...]) -> None:
-    """Raise `SilverKeyError` for a commit in which an unchecked key's 4 comes before its 3."""
-    if work.is_empty or not read.table.keys_unchecked or unreadable(read.bronze):
+    """Raise `SilverKeyError` for a commit in which a key's 4 comes before its 3, of another row.
+
+    That may be wherever the key is not the capture instance's own: a swap in one statement is
+    recorded so. Then no image of the order that silver goes by is the right one.
+    """
+    own = wanted_keys((), work.position, read.snapshots)
+    is_own = not differ(keys, own) and not read.table.keys_unchecked
+    if work.is_empty or is_own or unreadable(read.bronze):
         return
-    found = first_row(read.bronze, passed_on_keys(keys, work_rows(work)))
+    names = {column.name for column in read.captured}
+    known = [find_name(key, names) for key in own]
+    identity = () if None in known else tuple(name for name in known if name is not None)
+    texts = passed_on_keys(keys, work_rows(work), identity, columns_of(read.bronze))
+    found = first_row(read.bronze, texts)
     if found is not None:
         raise SilverKeyError(
-            f"in the commit {found['_start_lsn']} a row gets a key and a row leaves it, and nothing"
-            " says whether it is the same row; nothing was applied",
+            f"in the commit {found['_start_lsn']} a row gets a key before"
+            f" {'another' if identity else 'a'} row leaves it, and the order of the changes does"
+            " not say who has it; nothing was applied",
             where=str(read.table.name),
-            hint="Its `keys` are no unique index's columns. Name those of one, and remove"
-            f" {read.table.name.silver_uri}: the next apply makes it anew.",
+            hint="Its `keys` are not those of the capture instance's index. Name these, or take a"
+            f" snapshot: {read.table.name.command(Command.RESNAPSHOT)}.",
         )
 
 
