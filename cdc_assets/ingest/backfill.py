@@ -20,6 +20,7 @@ from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.call import (
     BackfillLimits,
     Call,
+    Progress,
     check_limits,
     nothing_open,
     overtaken,
@@ -54,15 +55,16 @@ def backfill(
     max_waves: int | None = None,
     max_seconds: float | None = None,
     min_headroom_hours: float | None = None,
+    progress: Progress | None = None,
 ) -> BackfillOutcome:
     """Read a table's newest open chunked snapshot on, in waves of `num_partitions` chunks.
 
     Called again it goes on, until `done`. The limits are the settings' where they are not given; a
-    wave that has begun is finished. `snapshot` names the one that is meant: `SettingsError` where
-    another is the newest open one, and for a limit that is none. Raises `SnapshotModeError` for an
-    open whole one, `SourceBehindError` for a server that has not reached S, and `DataLossError`
-    where the changes beside it are lost, which abandons it: the next sync does as `on_data_loss`
-    says (seed 0016, Amendment 3).
+    wave that has begun is finished. `progress` is told how far it is after each. `snapshot` names
+    the one that is meant: `SettingsError` where another is the newest open one, and for a limit
+    that is none. Raises `SnapshotModeError` for an open whole one, `SourceBehindError` for a server
+    that has not reached S, and `DataLossError` where the changes beside it are lost, which abandons
+    it: the next sync does as `on_data_loss` says (seed 0016, Amendment 3).
     """
     settings = database.settings
     check_limits(database.table(key), max_waves, max_seconds, min_headroom_hours)
@@ -73,13 +75,17 @@ def backfill(
         settings.min_headroom_hours_of(key) if hours is None else hours,
     )
     try:
-        return _run(database, key, snapshot, limits)
+        return _run(database, key, snapshot, limits, progress)
     finally:
         database.connections.close()
 
 
 def _run(
-    database: Database, key: str, wanted: Lsn | None, limits: BackfillLimits
+    database: Database,
+    key: str,
+    wanted: Lsn | None,
+    limits: BackfillLimits,
+    progress: Progress | None,
 ) -> BackfillOutcome:
     known = known_table(database, key)
     waves = _told(database, known)
@@ -87,7 +93,7 @@ def _run(
     if opened is None:
         return nothing_open(known, waves)
     with ThreadPoolExecutor(1, f"tell-{known.name}") as teller:
-        call = Call(database, key, limits, opened, waves, waves, teller)
+        call = Call(database, key, limits, opened, waves, waves, teller, progress)
         while (outcome := _step(call)) is None:
             pass
         call.settle()
@@ -192,6 +198,8 @@ def _wave(call: Call, look: Look, plan: ChunkPlan) -> None:
         f"{result.rows / max(seconds, 1e-6):,.0f}",
         f"{left:,.0f} s",
     )
+    if result.committed:
+        call.tell_progress(done)
 
 
 def _complete(database: Database, look: Look) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import SettingsError
@@ -13,6 +14,9 @@ from cdc_assets.ingest.outcome import BackfillOutcome, BackfillState
 from cdc_assets.names import Command, TableName
 from cdc_assets.planning.snapshots import Snapshot
 from cdc_assets.planning.waves import WaveCommit, Waves
+
+Progress = Callable[[BackfillOutcome], None]
+"""Is told how far a call is after each wave, in the thread of the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Call:
     """What the facts tell; only what they have told since is read anew."""
     waves: Waves
     teller: ThreadPoolExecutor
+    progress: Progress | None = None
     newest: WaveCommit | None = None
     """The wave it has appended last."""
     telling: Future[None] | None = None
@@ -65,6 +70,12 @@ class Call:
         if self.telling is not None:
             self.telling.result()
             self.telling = None
+
+    def tell_progress(self, chunks_done: int) -> None:
+        """Say how far it is with the wave that was appended last."""
+        if self.progress is not None:
+            outcome = self.outcome(BackfillState.RUNNING, "a wave was read")
+            self.progress(replace(outcome, chunks_done=chunks_done))
 
     def outcome(self, state: BackfillState, reason: str) -> BackfillOutcome:
         """How far it is now."""

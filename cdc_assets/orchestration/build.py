@@ -5,6 +5,7 @@ from pathlib import Path
 import dagster as dg
 
 from cdc_assets.orchestration.assets import database_assets
+from cdc_assets.orchestration.backfills import backfill_job, backfill_sensor
 from cdc_assets.orchestration.checks import health_checks
 from cdc_assets.orchestration.finality import finality_sensor
 from cdc_assets.orchestration.jobs import database_jobs, sync_schedule
@@ -25,6 +26,7 @@ def build_definitions(settings: Settings, settings_file: Path) -> dg.Definitions
     for key, database in settings.databases.items():
         translator = Translator(key, database)
         jobs, maintenance = database_jobs(translator), maintenance_job(translator)
+        backfill = backfill_job(translator)
         merged = dg.Definitions.merge(
             merged,
             dg.Definitions(
@@ -34,8 +36,12 @@ def build_definitions(settings: Settings, settings_file: Path) -> dg.Definitions
                     *(translator.final_spec(table) for table in translator.hourly_tables()),
                 ],
                 asset_checks=[health_checks(translator)],
-                jobs=[*jobs.values(), maintenance],
-                sensors=[silver_sensor(translator), finality_sensor(translator)],
+                jobs=[*jobs.values(), backfill, maintenance],
+                sensors=[
+                    silver_sensor(translator),
+                    backfill_sensor(translator, backfill),
+                    finality_sensor(translator),
+                ],
                 schedules=[
                     sync_schedule(translator, jobs["sync"]),
                     maintenance_schedule(maintenance),

@@ -5,8 +5,8 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition,  # what `define_asset_job` gives; Dagster exports no name for it
 )
 
+from cdc_assets.orchestration.asking import UNFINISHED
 from cdc_assets.orchestration.checks import CHECKS
-from cdc_assets.orchestration.silver_waves import UNFINISHED
 from cdc_assets.orchestration.translator import BRONZE, SILVER, Translator
 
 SYNC_CRON = "* * * * *"

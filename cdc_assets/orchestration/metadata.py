@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cdc_assets.clock import utc_now
 
 if TYPE_CHECKING:
-    from cdc_assets.ingest.outcome import TableOutcome
+    from cdc_assets.ingest.outcome import BackfillOutcome, TableOutcome
     from cdc_assets.ingest.sync import SyncReport
     from cdc_assets.planning.records import ControlRow
     from cdc_assets.silver.outcome import ApplyOutcome
@@ -41,6 +41,18 @@ def bronze_metadata(
         "cdc/max_commit_ts": _text(last),
         "cdc/finalized_until": _text(control.finalized_until if control else None),
         "cdc/engine": outcome.engine,
+    }
+
+
+def backfill_metadata(outcome: BackfillOutcome) -> Metadata:
+    """How far a chunked snapshot is read, and what this call has read of it."""
+    return {
+        "cdc/work": f"backfill: {outcome.state}",
+        "cdc/rows": outcome.rows,
+        "cdc/chunks_done": outcome.chunks_done,
+        "cdc/chunks_total": outcome.chunks_total or 0,
+        "cdc/rows_per_second": round(outcome.rows_per_second or 0.0, 1),
+        "cdc/seconds_left": round(outcome.seconds_left or 0.0, 1),
     }
 
 

@@ -22,7 +22,10 @@ from cdc_assets.settings import load_settings
 
 if TYPE_CHECKING:
     from cdc_assets.engines.database import Database
+    from cdc_assets.ingest.call import Progress
+    from cdc_assets.ingest.outcome import BackfillOutcome
     from cdc_assets.ingest.sync import SyncReport
+    from cdc_assets.quality.backfills import OpenBackfill
     from cdc_assets.quality.health import TableHealth
     from cdc_assets.quality.maintenance import Upkept
     from cdc_assets.silver.outcome import ApplyOutcome
@@ -102,3 +105,15 @@ class CdcResource(dg.ConfigurableResource[None]):
         from cdc_assets.quality.health import health  # noqa: PLC0415
 
         return health(self.database(key))
+
+    def open_backfills(self, key: str) -> "list[OpenBackfill]":
+        """The tables whose chunked snapshot is open, from the small tables alone."""
+        from cdc_assets.quality.backfills import open_backfills  # noqa: PLC0415
+
+        return open_backfills(self.database(key))
+
+    def backfill(self, key: str, table: str, progress: "Progress") -> "BackfillOutcome":
+        """Read a table's open chunked snapshot on."""
+        from cdc_assets.ingest.backfill import backfill  # noqa: PLC0415
+
+        return backfill(self.database(key), table, progress=progress)

@@ -8,23 +8,19 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from cdc_assets.orchestration.asking import (
+    ATTEMPTS_MAX,
+    WAVE_TAG,
+    earlier_runs,
+    running,
+    tag_value,
+)
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.translator import SILVER, Translator
 from cdc_assets.planning.pending import Pending
 
-ATTEMPTS_MAX = 3
-"""Runs asked for one state of bronze; then a person has to look."""
-WAVE_TAG = "cdc/wave"
 TICK_SECONDS = 4
 """The daemon looks every 5 s; 4 gives a steady tick at each of its turns."""
-
-UNFINISHED = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 
 
 def silver_sensor(translator: Translator) -> dg.SensorDefinition:
@@ -43,10 +39,8 @@ def silver_sensor(translator: Translator) -> dg.SensorDefinition:
         if not pending:
             return dg.SensorResult(skip_reason="Every silver table is at bronze's head.")
         wave = _wave(database.key, pending)
-        earlier = context.instance.get_run_records(dg.RunsFilter(tags={WAVE_TAG: wave}))
-        running = [r for r in earlier if r.dagster_run.status in UNFINISHED]
-        if running:
-            run = running[0].dagster_run.run_id
+        earlier = earlier_runs(context.instance, wave)
+        if (run := running(earlier)) is not None:
             return dg.SensorResult(skip_reason=f"Run {run} is at it.")
         if len(earlier) >= ATTEMPTS_MAX:
             return dg.SensorResult(
@@ -62,7 +56,7 @@ def _wave(database: str, pending: Sequence[Pending]) -> str:
     """What this state of bronze is called; the same state has the same name at every tick."""
     newest = max(pending, key=lambda work: work.lsn)
     waves = [str(work.wave) for work in pending if work.wave is not None]
-    return "-".join([database, newest.lsn, str(len(pending)), *waves])
+    return tag_value("-".join([database, newest.lsn, str(len(pending)), *waves]))
 
 
 def _request(

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
+from cdc_assets.names import TableName
 from cdc_assets.planning.finality import Told, Verdict, bronze_verdict, silver_verdict
 from cdc_assets.planning.health import CaptureHealth, Headroom, judge_capture, judge_headroom
 from cdc_assets.planning.records import ControlRow, FactsRow
@@ -35,18 +36,33 @@ def health(database: Database) -> dict[str, TableHealth]:
     control = database.lake.control.read()
     events = by_target(database.lake.facts.events())
     now = utc_now()
-    looks = _looks(database, now)
+    names = [database.table(table) for table in database.settings.tables]
+    looks = _looks(database, names, now)
     found = {}
-    for table in database.settings.tables:
-        name = database.table(table)
+    for name in names:
         seen = _Seen(
             control.get(name.bronze),
             control.get(name.silver),
             events.get(name.bronze, ()),
             looks.get(name.bronze),
         )
-        found[table] = _judge(database, table, seen, now)
+        found[name.key] = _judge(database, name, seen, now)
     return found
+
+
+def headrooms(database: Database, names: Sequence[TableName]) -> dict[TableName, Headroom]:
+    """How far cleanup is behind these tables."""
+    control, now = database.lake.control.read(), utc_now()
+    looks = _looks(database, names, now)
+    return {
+        name: judge_headroom(
+            now,
+            control.get(name.bronze),
+            looks.get(name.bronze),
+            database.settings.min_headroom_hours_of(name.key),
+        )
+        for name in names
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +73,9 @@ class _Seen:
     newest: FactsRow | None
 
 
-def _judge(database: Database, table: str, seen: _Seen, now: datetime) -> TableHealth:
-    name, settings = database.table(table), database.settings
-    wanted = settings.finality_of(table)
+def _judge(database: Database, name: TableName, seen: _Seen, now: datetime) -> TableHealth:
+    settings = database.settings
+    wanted = settings.finality_of(name.key)
     bronze = Told(name.bronze, name.bronze_uri, seen.bronze, seen.events, wanted.granularity)
     silver = replace(bronze, name=name.silver, uri=name.silver_uri, row=seen.silver)
     return TableHealth(
@@ -72,7 +88,7 @@ def _judge(database: Database, table: str, seen: _Seen, now: datetime) -> TableH
             wanted.allowed_delay,
         ),
         headroom=judge_headroom(
-            now, seen.bronze, seen.newest, settings.min_headroom_hours_of(table)
+            now, seen.bronze, seen.newest, settings.min_headroom_hours_of(name.key)
         ),
         capture=judge_capture(now, seen.bronze, PERIODS[wanted.granularity] + wanted.allowed_delay),
         bronze=bronze_verdict(bronze),
@@ -80,9 +96,9 @@ def _judge(database: Database, table: str, seen: _Seen, now: datetime) -> TableH
     )
 
 
-def _looks(database: Database, now: datetime) -> dict[str, FactsRow]:
+def _looks(database: Database, names: Sequence[TableName], now: datetime) -> dict[str, FactsRow]:
     """Each table's newest batch: mostly of the last minutes, else further back."""
-    wanted = {database.table(table).bronze for table in database.settings.tables}
+    wanted = {name.bronze for name in names}
     found: dict[str, FactsRow] = {}
     for reach in LOOKS_REACH:
         found = database.lake.facts.newest_looks(now - reach)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
-from cdc_assets.orchestration.silver_waves import ATTEMPTS_MAX
+from cdc_assets.orchestration.asking import ATTEMPTS_MAX
 from cdc_assets_tests.orchestration.helpers import Deployment
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items
 from cdc_assets_tests.source import Project

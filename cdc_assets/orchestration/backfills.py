@@ -1,0 +1,147 @@
+"""Chunked snapshots: the job that reads their waves, and the sensor that asks for it.
+
+The sensor looks at a level: while a chunked snapshot is open it asks, for one run a table, and a
+run that dies or comes back early is followed by the next.
+"""
+
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from cdc_assets.errors import CdcError
+from cdc_assets.orchestration.asking import (
+    ATTEMPTS_MAX,
+    WAVE_TAG,
+    earlier_runs,
+    running,
+    seconds_since,
+    tag_value,
+)
+from cdc_assets.orchestration.metadata import backfill_metadata
+from cdc_assets.orchestration.resources import CdcResource
+from cdc_assets.orchestration.translator import BRONZE, Translator
+
+if TYPE_CHECKING:
+    from cdc_assets.ingest.outcome import BackfillOutcome
+    from cdc_assets.quality.backfills import OpenBackfill
+
+TICK_SECONDS = 29
+REQUESTS_PER_TICK_MAX = 10
+"""Runs asked for in one tick; the pool of a database takes one at a time."""
+REST_SECONDS = 600
+"""After `ATTEMPTS_MAX` runs that read nothing the next one is asked for so much later."""
+
+
+class BackfillConfig(dg.Config):
+    """What one run reads."""
+
+    tables: list[str] | None = None
+    """Tables by their keys; all with an open chunked snapshot when left out."""
+
+
+def backfill_job(translator: Translator) -> dg.JobDefinition:
+    """`<db>_backfill`: the waves of open chunked snapshots, beside the syncs."""
+    database = translator.database
+
+    @dg.op(
+        name=_op_name(database.key),
+        pool=database.pool("backfill"),
+        out=dg.Out(dg.Nothing),
+    )
+    def read_waves(
+        context: dg.OpExecutionContext, cdc: CdcResource, config: BackfillConfig
+    ) -> None:
+        tables = config.tables or [one.table for one in cdc.open_backfills(database.key)]
+        errors: list[CdcError] = []
+        for table in tables:
+            try:
+                _read(context, cdc, translator, table)
+            except CdcError as error:
+                context.log.error(str(error))
+                errors.append(error)
+        if errors:
+            raise dg.Failure(
+                description="\n".join(map(str, errors)),
+                allow_retries=all(error.transient for error in errors),
+            )
+
+    @dg.job(
+        name=f"{database.key}_backfill",
+        description="Read the open chunked snapshots on, wave by wave.",
+    )
+    def backfill() -> None:
+        read_waves()
+
+    return backfill
+
+
+def _op_name(database: str) -> str:
+    return f"{database}_read_waves"
+
+
+def _read(
+    context: dg.OpExecutionContext, cdc: CdcResource, translator: Translator, table: str
+) -> None:
+    """Read a table's waves: each is an observation of bronze, and all are a materialization."""
+    key = translator.asset_key(BRONZE, table)
+
+    def progress(outcome: "BackfillOutcome") -> None:
+        context.log_event(dg.AssetObservation(key, metadata=backfill_metadata(outcome)))
+
+    outcome = cdc.backfill(translator.database.key, table, progress)
+    context.log.info(f"{table}: {outcome.state}: {outcome.reason}")
+    if outcome.rows:
+        context.log_event(dg.AssetMaterialization(key, metadata=backfill_metadata(outcome)))
+
+
+def backfill_sensor(translator: Translator, job: dg.JobDefinition) -> dg.SensorDefinition:
+    """The sensor of one database."""
+    database = translator.database
+
+    @dg.sensor(
+        name=f"{database.key}_backfill_waves",
+        job_name=job.name,
+        minimum_interval_seconds=TICK_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Asks for the next waves while a chunked snapshot is open.",
+    )
+    def backfill_waves(context: dg.SensorEvaluationContext, cdc: CdcResource) -> dg.SensorResult:
+        opened = cdc.open_backfills(database.key)
+        requests, reasons = [], []
+        for one in opened:
+            wave = tag_value(f"{one.table}-{one.snapshot}-{one.next_wave}")
+            runs = earlier_runs(context.instance, wave)
+            waits = one.waits or _at_it(runs)
+            if waits:
+                reasons.append(f"{one.table}: {waits}")
+            else:
+                requests.append(_request(database.key, one, wave, len(runs)))
+        if not opened:
+            reasons.append("No chunked snapshot is open.")
+        asked = requests[:REQUESTS_PER_TICK_MAX]
+        return dg.SensorResult(
+            run_requests=asked, skip_reason=None if asked else "\n".join(reasons)
+        )
+
+    return backfill_waves
+
+
+def _at_it(runs: list[dg.RunRecord]) -> str:
+    """Why no other run is asked for now; "" where one is."""
+    if (run := running(runs)) is not None:
+        return f"run {run} is at it."
+    if len(runs) >= ATTEMPTS_MAX and (seconds := seconds_since(runs[0])) < REST_SECONDS:
+        return (
+            f"{len(runs)} runs read no wave: look at the last one."
+            f" The next is asked for in {REST_SECONDS - seconds:.0f} s."
+        )
+    return ""
+
+
+def _request(database: str, one: "OpenBackfill", wave: str, attempt: int) -> dg.RunRequest:
+    return dg.RunRequest(
+        # Dagster never runs a key twice, not even after a failure: the attempt is part of it.
+        run_key=f"{wave}-{attempt}",
+        run_config={"ops": {_op_name(database): {"config": {"tables": [one.table]}}}},
+        tags={WAVE_TAG: wave, "cdc/database": tag_value(database)},
+    )
