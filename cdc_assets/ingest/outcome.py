@@ -54,6 +54,7 @@ class TableOutcome:
     `history_lost` says so of a history.
     `measures` are those of each batch that this run read itself, by id; the figures beside it are
     of all together. `counts` are those of all batches found, this run's or not.
+    `retention_headroom_hours` is how far cleanup is behind its end, where that was measured.
     `gap` is the newest loss of changes that nobody has acknowledged. `warnings` are sentences
     about the table for an operator.
     """
@@ -75,6 +76,7 @@ class TableOutcome:
     progress: BronzeProgress | None = None
     silver_lost: bool = False
     history_lost: bool = False
+    retention_headroom_hours: float | None = None
     gap: Gap | None = None
     warnings: tuple[str, ...] = ()
     error: CdcError | None = None

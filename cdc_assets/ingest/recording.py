@@ -90,6 +90,10 @@ class Recorder:
         except CdcError as error:
             _log.warning("the low watermarks' commit times are not known: %s", error)
 
+    def headroom_hours(self, outcome: TableOutcome) -> float | None:
+        """How far cleanup is behind what was read of a table; None where it was not measured."""
+        return _hours(self._watermark(outcome), outcome.end.commit_ts) if outcome.end else None
+
     def _mark(self, instance: CaptureInstance) -> Lsn | None:
         return self.poll.watermarks.get(instance.name) or instance.start
 

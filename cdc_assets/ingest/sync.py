@@ -98,9 +98,13 @@ def sync(
     finally:
         database.connections.close()
     gaps = _gaps(known, recorder.events)
-    return SyncReport(
-        poll, {o.table: replace(o, gap=gaps.get(o.table)) for o in outcomes}, recorder.control
-    )
+    told = {
+        o.table: replace(
+            o, gap=gaps.get(o.table), retention_headroom_hours=recorder.headroom_hours(o)
+        )
+        for o in outcomes
+    }
+    return SyncReport(poll, told, recorder.control)
 
 
 def _advanced(

@@ -1,19 +1,14 @@
 """Bronze and silver of one database as one multi-asset: one run is one poll."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from cdc_assets.errors import CdcError, DataLossError
+from cdc_assets.errors import CdcError
 from cdc_assets.orchestration.metadata import bronze_metadata, silver_metadata
 from cdc_assets.orchestration.resources import CdcResource
+from cdc_assets.orchestration.sync_checks import sync_check_specs, sync_checks
 from cdc_assets.orchestration.translator import BRONZE, SILVER, Translator
-
-if TYPE_CHECKING:
-    from cdc_assets.ingest.outcome import TableOutcome
-
-NO_GAP = "no_gap"
 
 Events = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 
@@ -29,15 +24,7 @@ def database_assets(translator: Translator) -> dg.AssetsDefinition:
     @dg.multi_asset(
         name=f"{database.key}_tables",
         specs=list(translator.table_specs()),
-        check_specs=[
-            dg.AssetCheckSpec(
-                NO_GAP,
-                asset=translator.asset_key(BRONZE, table),
-                blocking=True,
-                description="No change was removed by CDC cleanup before it was read.",
-            )
-            for table in translator.settings.tables
-        ],
+        check_specs=list(sync_check_specs(translator)),
         can_subset=True,
         pool=database.pool("sync"),
     )
@@ -77,6 +64,7 @@ def _sync(
     except CdcError as error:
         failures.update(dict.fromkeys(tables, error))
         return
+    chunks = cdc.chunks_read(translator.database.key)
     for warning in report.warnings:
         context.log.warning(warning)
     for table in tables:
@@ -90,33 +78,10 @@ def _sync(
             context.log.info(f"{table}: {outcome.rows} rows, {outcome.work}")
             yield dg.MaterializeResult(
                 asset_key=key,
-                metadata=bronze_metadata(outcome, report, row),
+                metadata=bronze_metadata(outcome, report, row, chunks.get(table, (0, 0))),
                 data_version=dg.DataVersion(str(outcome.end.lsn)) if outcome.end else None,
             )
-        checks.append(_no_gap(key, outcome))
-
-
-def _no_gap(key: dg.AssetKey, outcome: "TableOutcome") -> dg.AssetCheckResult:
-    """Red for a loss; a table that failed otherwise was not looked at, which is a warning."""
-    error, waits = outcome.error, outcome.work == "waiting"
-    told = (
-        f"Not known: {outcome.warnings[0]}"
-        if waits
-        else "Every change since the snapshot was read."
-    )
-    if error is not None:
-        told = str(error) if isinstance(error, DataLossError) else f"Not known: {error}"
-    elif outcome.gap is not None:
-        told = f"{outcome.gap} To turn this green: cdc-assets acknowledge, with database and table."
-    lost = isinstance(error, DataLossError) or (error is None and outcome.gap is not None)
-    return dg.AssetCheckResult(
-        asset_key=key,
-        check_name=NO_GAP,
-        passed=error is None and outcome.gap is None and not waits,
-        severity=dg.AssetCheckSeverity.ERROR if lost else dg.AssetCheckSeverity.WARN,
-        description=told,
-        metadata={"cdc/code": error.code if error else "data_loss" if lost else NO_GAP},
-    )
+        checks.extend(sync_checks(key, outcome))
 
 
 def _apply(

@@ -17,9 +17,12 @@ Metadata = dict[str, int | float | str]
 
 
 def bronze_metadata(
-    outcome: TableOutcome, report: SyncReport, control: ControlRow | None
+    outcome: TableOutcome,
+    report: SyncReport,
+    control: ControlRow | None,
+    chunks: tuple[int, int] = (0, 0),
 ) -> Metadata:
-    """What a sync did with one bronze table."""
+    """What a sync did with one bronze table; `chunks` are those read of all of an open snapshot."""
     counts = outcome.counts
     start, end = outcome.start, outcome.end
     first, last = _commit_times(outcome)
@@ -32,9 +35,12 @@ def bronze_metadata(
         "cdc/deletes": counts.deletes if counts else 0,
         "cdc/lag_seconds": _seconds_since(end.commit_ts if end else None),
         "cdc/capture_lag_seconds": round(report.poll.capture_lag_seconds or 0.0, 3),
+        "cdc/retention_headroom_hours": round(outcome.retention_headroom_hours or 0.0, 3),
         "cdc/read_mb": round(outcome.read_mb, 3),
         "cdc/read_seconds": round(outcome.read_seconds, 3),
         "cdc/duration_seconds": round(outcome.duration_seconds, 3),
+        "cdc/chunks_done": chunks[0],
+        "cdc/chunks_total": chunks[1],
         "cdc/start_lsn": str(start.lsn) if start else "",
         "cdc/end_lsn": str(end.lsn) if end else "",
         "cdc/min_commit_ts": _text(first),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from cdc_assets.contract import SnapshotMode
 from cdc_assets.planning.history import taken_snapshots
 from cdc_assets.planning.pending import (
     Pending,
@@ -111,6 +112,14 @@ class CdcResource(dg.ConfigurableResource[None]):
         from cdc_assets.quality.backfills import open_backfills  # noqa: PLC0415
 
         return open_backfills(self.database(key))
+
+    def chunks_read(self, key: str) -> dict[str, tuple[int, int]]:
+        """Of each table with an open chunked snapshot, its chunks that are read and all of them."""
+        from cdc_assets.quality.backfills import chunks_read  # noqa: PLC0415
+
+        database = self.database(key)
+        modes = {database.settings.snapshot_of(table) for table in database.settings.tables}
+        return chunks_read(database) if SnapshotMode.CHUNKED in modes else {}
 
     def backfill(self, key: str, table: str, progress: "Progress") -> "BackfillOutcome":
         """Read a table's open chunked snapshot on."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cdc_assets.engines.database import Database
 from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.planning.verdict import Reason
+from cdc_assets.planning.waves import Waves, waves_of
 from cdc_assets.quality.health import headrooms
 
 
@@ -21,6 +22,21 @@ class OpenBackfill:
     snapshot: str
     next_wave: int
     waits: str
+
+
+def chunks_read(database: Database) -> dict[str, tuple[int, int]]:
+    """Of each table whose chunked snapshot is open, its chunks that are read, and all of them."""
+    facts = database.lake.facts
+    snapshots = snapshots_by_target(facts.events())
+    found = {}
+    for table in database.settings.tables:
+        name = database.table(table)
+        opened = snapshots[name.bronze].open_chunked
+        if opened is not None:
+            rows = facts.waves(name, opened.at.lsn)
+            waves = waves_of(rows, name.bronze, opened.at.lsn, Waves())
+            found[table] = (len(waves.done), waves.chunks_total or 0)
+    return found
 
 
 def open_backfills(database: Database) -> list[OpenBackfill]:

@@ -63,6 +63,7 @@ def test_checks_jobs_sensor_and_schedule(definitions: dg.Definitions) -> None:
     graph = definitions.resolve_asset_graph()
     assert {(k.asset_key.path[1], k.name) for k in graph.asset_check_keys} == {
         ("bronze", "no_gap"),
+        ("bronze", "schema_fits"),
         ("bronze", "retention_headroom"),
         ("silver", "finalized"),
         ("sqlserver", "capture_alive"),

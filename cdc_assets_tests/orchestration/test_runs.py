@@ -13,6 +13,7 @@ from cdc_assets_tests.orchestration.helpers import (
     Deployment,
     materialized,
 )
+from cdc_assets_tests.path.changing import commit
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items
 from cdc_assets_tests.source import Project
 
@@ -22,6 +23,7 @@ TABLE = "dbo_items"
 NUMBERS = [
     *("cdc/rows", "cdc/inserts", "cdc/updates", "cdc/deletes", "cdc/lag_seconds"),
     *("cdc/capture_lag_seconds", "cdc/read_mb", "cdc/duration_seconds"),
+    *("cdc/retention_headroom_hours", "cdc/chunks_done", "cdc/chunks_total"),
 ]
 
 
@@ -94,6 +96,25 @@ def test_a_gap_turns_no_gap_red(deployment: Deployment) -> None:
     check = deployment.check("bronze", "no_gap")
     assert not check.passed
     assert "cleanup" in check.description
+
+
+def test_a_type_that_bronze_cannot_hold_turns_schema_fits_red(deployment: Deployment) -> None:
+    """B143: nothing was read, so that nobody knows of a gap."""
+    source = deployment.project.source
+    assert deployment.run().success
+    assert deployment.check("bronze", "schema_fits").passed
+    commit(
+        source,
+        "ALTER TABLE dbo.items ALTER COLUMN price decimal(18,4) NULL",
+        "UPDATE dbo.items SET price = 1.5 WHERE id = 1",
+    )
+    assert not deployment.run().success
+    check = deployment.check("bronze", "schema_fits")
+    assert (check.passed, check.metadata["cdc/code"].value) == (False, "schema_changed")
+    assert check.severity is dg.AssetCheckSeverity.ERROR
+    assert "price" in check.description
+    unknown = deployment.check("bronze", "no_gap")
+    assert (unknown.passed, unknown.severity) == (False, dg.AssetCheckSeverity.WARN)
 
 
 def test_stopped_capture_turns_finalized_red_and_names_it(deployment: Deployment) -> None:
