@@ -11,6 +11,7 @@ from cdc_assets.orchestration.finality import finality_sensor
 from cdc_assets.orchestration.jobs import database_jobs, sync_schedule
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.silver_waves import silver_sensor
+from cdc_assets.orchestration.source_moved import source_sensor
 from cdc_assets.orchestration.translator import Translator
 from cdc_assets.orchestration.upkeep import maintenance_job, maintenance_schedule
 from cdc_assets.settings import Settings
@@ -41,6 +42,7 @@ def build_definitions(settings: Settings, settings_file: Path) -> dg.Definitions
                     silver_sensor(translator),
                     backfill_sensor(translator, backfill),
                     finality_sensor(translator),
+                    source_sensor(translator, jobs["sync"]),
                 ],
                 schedules=[
                     sync_schedule(translator, jobs["sync"]),

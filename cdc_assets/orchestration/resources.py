@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cdc_assets.quality.backfills import OpenBackfill
     from cdc_assets.quality.health import TableHealth
     from cdc_assets.quality.maintenance import Upkept
+    from cdc_assets.quality.moving import Moved
     from cdc_assets.silver.outcome import ApplyOutcome
 
 
@@ -61,6 +62,12 @@ class CdcResource(dg.ConfigurableResource[None]):
 
         database = self.database(key)
         return maintain_tables(database, list(database.settings.tables))
+
+    def source_moved(self, key: str) -> "Moved":
+        """Whether the source has moved past what was read; the one look that asks the source."""
+        from cdc_assets.quality.moving import source_moved  # noqa: PLC0415
+
+        return source_moved(self.database(key))
 
     def pending(self, key: str) -> list[Pending]:
         """The silver tables with work, from the small tables alone."""
