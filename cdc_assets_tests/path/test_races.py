@@ -33,6 +33,7 @@ from cdc_assets_tests.path.helpers import (
     sync_unrecorded,
 )
 from cdc_assets_tests.path.killing import kill_case, stopped_at
+from cdc_assets_tests.path.verdicts import assert_right
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
@@ -249,9 +250,7 @@ def test_one_of_two_syncs_is_killed(
         load(items)
     change_items(items.source, base=500)
     load(items)
-    load(items)
-    items.assert_each_change_once(TABLE)
-    items.assert_identical(TABLE, COLUMNS)
+    assert_right(items, COLUMNS)
     facts = items.database().lake.facts
     assert Counter(row.event for row in facts.events()) == {"snapshot_open": 1, "bootstrap": 1}
     batches = [row.batch_id for row in facts.batches(f"bronze/{TABLE}") if row.rows]

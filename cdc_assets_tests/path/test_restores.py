@@ -19,6 +19,7 @@ from cdc_assets.ingest.sync import sync
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
 from cdc_assets_tests.path.killing import kill_at, kill_cases
+from cdc_assets_tests.path.verdicts import assert_right as assert_verdicts_right
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sandbox
@@ -49,8 +50,7 @@ def restored(items: Project) -> None:
 
 
 def assert_right(items: Project, resets: int = 1) -> None:
-    items.assert_each_change_once(TABLE)
-    items.assert_identical(TABLE, COLUMNS)
+    assert_verdicts_right(items, COLUMNS)
     facts = items.database().lake.facts
     events = Counter(row.event for row in facts.events())
     assert (events["bootstrap"], events["reset"]) == (1 + resets, resets)

@@ -28,10 +28,11 @@ Rows = dict[Any, tuple[Any, ...]]
 """A table's rows by `id`."""
 
 
-def assert_right(project: Project, columns: Sequence[str]) -> None:
+def assert_right(project: Project, columns: Sequence[str], instance: str = TABLE) -> None:
     """The end of a history of dbo.items: its verdict is past all of it, and so are its claims.
 
-    What is left to happen is one change before the verdict and one after it.
+    What is left to happen is one change before the verdict and one after it, which is captured by
+    `instance`.
     """
     with _an_hour_later(project):
         _commit(project, "before the verdict")
@@ -47,7 +48,7 @@ def assert_right(project: Project, columns: Sequence[str]) -> None:
         assert until is not None
         project.assert_each_change_once(TABLE)
         project.assert_identical(TABLE, columns)
-        _assert_claims(project, columns, until)
+        _assert_claims(project, columns, until, instance)
         assert_nothing_came_late(project)
 
 
@@ -73,11 +74,13 @@ def _commit(project: Project, note: str) -> None:
     project.source.captured()
 
 
-def _assert_claims(project: Project, columns: Sequence[str], until: datetime) -> None:
+def _assert_claims(
+    project: Project, columns: Sequence[str], until: datetime, instance: str
+) -> None:
     control = project.database().lake.control.read()
     bronze, silver = control[f"bronze/{TABLE}"], control[f"silver/{TABLE}"]
     assert bronze.finalized_until == silver.finalized_until == until
-    before = source_before(project, columns, until)
+    before = source_before(project, columns, until, instance)
     assert before, "nothing is before the verdict"
     assert bronze_before(project, columns, until) == before
     own = project.database().lake.silver(project.database().table(TABLE))
@@ -96,12 +99,12 @@ def _source(project: Project, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     return project.source.rows(f"SELECT {', '.join(columns)} FROM dbo.items")
 
 
-def source_before(project: Project, columns: Sequence[str], until: datetime) -> Rows:
+def source_before(project: Project, columns: Sequence[str], until: datetime, instance: str) -> Rows:
     """The source as of the last commit before a time (UTC), by what capture holds of it since."""
     rows = {row[0]: row for row in _source(project, columns)}
     names = ", ".join(f"c.[{name}]" for name in columns)
     changes = project.source.rows(
-        f"SELECT c.__$operation, {names} FROM cdc.{TABLE}_CT AS c"
+        f"SELECT c.__$operation, {names} FROM cdc.[{instance}_CT] AS c"
         " JOIN cdc.lsn_time_mapping AS m ON m.start_lsn = c.__$start_lsn"
         f" WHERE m.tran_end_time >= '{until.isoformat(timespec='milliseconds')}'"
         " ORDER BY c.__$start_lsn DESC, c.__$command_id DESC, c.__$seqval DESC,"
