@@ -203,6 +203,37 @@ def test_a_null_key_is_one_row(table: Table) -> None:
     assert table.silver() == [(None, "c", None)]
 
 
+def test_several_new_rows_of_one_key_are_one(table: Table) -> None:
+    """B040: none is matched by a row of silver; in a snapshot's chunks, in changes, and NULL."""
+    keys = (1, None, 2)
+    for chunk in (0, 1):
+        rows = ((0, S + chunk, None, None, k, f"chunk {chunk}", None) for k in keys)
+        table.append(*rows, chunk=chunk)
+    table.rebuild()
+    assert table.silver() == sorted(((k, "chunk 1", None) for k in keys), key=repr)
+    for at in (13, 14):
+        table.append(*((2, at, 1, n, k, f"new {at}", None) for n, k in enumerate((7, 7, 8))))
+    assert table.follow(2, above=12).upserted == 2
+    held = [row for row in table.silver() if row[0] in (7, 8)]
+    assert held == [(7, "new 14", None), (8, "new 14", None)]
+
+
+def test_nothing_in_silver_must_not_be_null(tmp_path: Path, engine: Engine) -> None:
+    """B147: rows that a MERGE does not match have no value in the columns that it adds."""
+    table = Table(tmp_path, engine)
+    table.append((0, S, None, None, 1, "a", None), (0, S, None, None, None, "b", None))
+    table.rebuild()
+    evolved = Table(tmp_path, engine, (*CAPTURED, Column("more", "INT")))
+    rows = pa.table({"more": pa.array([5], pa.int32())})
+    write_deltalake(str(tmp_path / "bronze"), rows, mode="append", schema_mode="merge")
+    evolved.append((4, 11, 1, 1, 1, "a", None, 5), (2, 11, 1, 2, 2, "c", None, None))
+    evolved.follow(2)
+    assert evolved.silver() == [(1, "a", None, 5), (2, "c", None, None), (None, "b", None, None)]
+    for name in ("bronze", "silver"):
+        fields = DeltaTable(str(tmp_path / name)).schema().fields
+        assert all(field.nullable for field in fields)
+
+
 def test_applying_again_from_behind_changes_nothing(table: Table) -> None:
     """B037: a replay never brings back a deleted key, nor an older image."""
     table.append((0, S, None, None, 1, "a", None), (0, S, None, None, 2, "b", None))

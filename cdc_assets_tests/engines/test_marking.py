@@ -56,7 +56,7 @@ MARKED = {
 
 @pytest.mark.parametrize("calls", ["one", "many"])
 def test_a_deleted_row_keeps_its_last_image(table: Table, calls: str) -> None:
-    """However the changes are cut into calls, and again from behind: nothing older comes back."""
+    """B036: however the changes are cut into calls, also from behind: nothing older comes back."""
     if calls == "many" and table.engine.name == "spark":
         pytest.skip("eight MERGEs, of texts that the other engine has run")
     table.append(*((0, S, None, None, k, v, None) for k, v in enumerate("abcd", 1)))

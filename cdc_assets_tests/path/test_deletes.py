@@ -43,7 +43,7 @@ def columns(project: Project) -> set[str]:
 
 
 def test_deleted_rows_stay_and_go_again(items: Project) -> None:
-    """With their last image, until they are inserted again, or `deletes: hard` has them removed."""
+    """B036: with their last image, until they come again, or `deletes: hard` has them removed."""
     items.tables = {TABLE: {"deletes": "soft", "change_data_feed": True}}
     load(items)
     assert marked(items) == {}
@@ -92,10 +92,13 @@ def test_deleted_rows_stay_and_go_again(items: Project) -> None:
 
 
 def test_a_change_data_feed_is_turned_on_later(items: Project) -> None:
+    """B166: a key that has several rows in bronze is told of once."""
     load(items)
     assert CHANGE_FEED_PROPERTY not in silver(items).metadata().configuration
     items.tables = {TABLE: {"change_data_feed": True}}
-    items.source.execute("DELETE FROM dbo.items WHERE id = 2")
+    items.source.execute(
+        "UPDATE dbo.items SET note = 'x' WHERE id = 2", "DELETE FROM dbo.items WHERE id = 2"
+    )
     items.source.captured()
     load(items)
     assert silver(items).metadata().configuration[CHANGE_FEED_PROPERTY] == "true"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from deltalake import DeltaTable
 
 from cdc_assets.engines.arrow import appending, applying
 from cdc_assets.lake import control as control_module
+from cdc_assets.planning.verdict import Hold
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
 from cdc_assets_tests.source import Project
@@ -92,3 +94,23 @@ def test_a_later_column_without_a_zone(items: Project) -> None:
     load(items)
     assert all("timestampNtz" in kinds for kinds in features())
     items.assert_identical(TABLE, ["id", "name", "at"])
+
+
+def test_a_commit_that_is_not_listed_yet_is_waited_for(items: Project, tmp_path: Path) -> None:
+    """B026: an apply that does not see bronze's newest commit claims nothing of it, and goes on."""
+    load(items)
+    change_items(items.source)
+    _, told = load(items)
+    change_items(items.source, base=300)
+    run_sync(items)
+    uri = items.database().table(TABLE).bronze_uri
+    newest = sorted((Path(uri) / "_delta_log").glob("*.json"))[-1]
+    newest.rename(hidden := tmp_path / newest.name)
+    applied = apply_changes(items.database(), TABLE)
+    assert (applied.hold, applied.applied_lsn) == (Hold.BEHIND_BRONZE, told.applied_lsn)
+    assert applied.finalized_until == told.finalized_until
+    hidden.rename(newest)
+    applied = apply_changes(items.database(), TABLE)
+    assert applied.hold is not Hold.BEHIND_BRONZE
+    assert applied.upserted > 0
+    items.assert_identical(TABLE, COLUMNS)
