@@ -16,13 +16,17 @@ from cdc_assets.names import folded
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import Snapshots
 
+_FIRST = Lsn.of_int(0)
+"""Below every change."""
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """Where silver stands: the change it has applied up to, and the snapshot it was rebuilt from.
 
     `wave` is the last one applied of the open chunked snapshot `opened`. All is None where there
-    is no silver, or one that is not the recorded Delta table.
+    is no silver, or one that is not the recorded Delta table; all but `applied` where bronze has
+    had no snapshot.
     """
 
     applied: Lsn | None = None
@@ -45,7 +49,7 @@ class Position:
     @property
     def is_known(self) -> bool:
         """Whether it says what silver was made of."""
-        return self.applied is not None and (self.snapshot or self.opened) is not None
+        return self.applied is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +116,15 @@ def plan_apply(
     waves: tuple[ToldWave, ...],
     head_above: HeadAbove,
 ) -> ApplyWork | None:
-    """What a call does; None before the first snapshot.
+    """What a call does; None where there is nothing in bronze, and while its first whole snapshot
+    is being read.
 
     `whole` is the newest whole snapshot whose rows are in bronze, and `waves` are those told of
     the open chunked one. A rebuild follows a snapshot newer than the one that silver was last
     rebuilt from, never one newer than the changes applied: a quiet database stamps a new one with
     just those. Without any complete one silver is made of the open one's waves, and goes on with
-    them; a complete one's rebuild leaves the waves of an open one to a further MERGE.
+    them; a complete one's rebuild leaves the waves of an open one to a further MERGE. A stream may
+    have none at all: then silver is all of bronze's changes.
     """
     complete = snapshots.complete
     candidates = (position.snapshot, whole, complete.at.lsn if complete else None)
@@ -139,7 +145,7 @@ def plan_apply(
     if position.is_known and (position.snapshot is not None or not other):
         return _further(position, opened, waves, head_above)
     if opened is None:
-        return None
+        return None if snapshots.open is not None else _from_changes(head_above)
     return replace(_from_waves(opened, waves, head_above), has_other_key=other)
 
 
@@ -156,6 +162,12 @@ def _from_waves(opened: Lsn, waves: tuple[ToldWave, ...], head_above: HeadAbove)
     wave = waves[-1].wave if waves else None
     after = Position(head_above(opened) or opened, None, opened, wave)
     return ApplyWork(opened, opened, after, is_rebuild=True, waves=waves)
+
+
+def _from_changes(head_above: HeadAbove) -> ApplyWork | None:
+    """Silver made of changes alone, from bronze's first on; None without any."""
+    head = head_above(_FIRST)
+    return None if head is None else ApplyWork(_FIRST, _FIRST, Position(head), is_rebuild=True)
 
 
 def _further(

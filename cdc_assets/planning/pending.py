@@ -45,17 +45,17 @@ def pending_work(
 
     `newest_change` is the facts' largest change LSN: they are written before control, so a sync
     that died between the two is seen all the same. `newest_wave` is the last one that they tell
-    of the open chunked snapshot.
+    of the open chunked snapshot. Of a stream without any snapshot the changes alone count.
     """
     complete, opened = snapshots.complete, snapshots.open_chunked
     first = complete or opened
-    if first is None:
-        return None
-    s = str(first.at.lsn)
+    s = str(first.at.lsn) if first is not None else ""
     changed = max(newest_change or s, (bronze.changed_lsn if bronze else None) or s, s)
+    if first is None and (snapshots.open is not None or not _has_changes(bronze, snapshots)):
+        return None
     if silver is None or silver.applied_lsn is None:
         return Pending(table, Due.NO_POSITION, changed)
-    if silver.snapshot_lsn is None and silver.open_snapshot_lsn is None:
+    if first is not None and (silver.snapshot_lsn or silver.open_snapshot_lsn) is None:
         return Pending(table, Due.NO_POSITION, changed)
     if complete is not None and (silver.snapshot_lsn or "") < str(complete.at.lsn):
         return Pending(table, Due.NEW_SNAPSHOT, changed)
@@ -69,6 +69,13 @@ def pending_work(
     if bronze is not None and _verdict_waits(bronze, silver, snapshots):
         return Pending(table, Due.NEW_VERDICT, bronze.end_lsn or changed)
     return None
+
+
+def _has_changes(bronze: ControlRow | None, snapshots: Snapshots) -> bool:
+    """Whether control knows of changes in a bronze that no reset has given up."""
+    if bronze is None or bronze.table_id in snapshots.discarded:
+        return False
+    return bronze.changed_lsn is not None
 
 
 def pending_history(

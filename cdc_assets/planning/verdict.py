@@ -43,8 +43,12 @@ def silver_hold(bronze: ControlRow, silver: ControlRow | None, snapshots: Snapsh
     A snapshot's read may hold commits up to its high mark, so silver shows some of them early:
     until bronze is complete to there, silver is no single moment of the source. While one is read
     in chunks, silver lacks its rows: the verdict waits for the rebuild that follows the last one.
+    Of a stream without any snapshot silver is what its changes have made: it waits for them alone.
     """
     complete = snapshots.complete
+    if complete is None and silver is not None and _is_of_changes(silver, snapshots):
+        is_behind = (silver.applied_lsn or "") < (bronze.changed_lsn or "")
+        return Hold.BEHIND_BRONZE if is_behind else None
     if complete is None or snapshots.open_chunked is not None:
         return Hold.SNAPSHOT_OPEN
     if silver is None or silver.applied_lsn is None or silver.snapshot_lsn is None:
@@ -59,6 +63,13 @@ def silver_hold(bronze: ControlRow, silver: ControlRow | None, snapshots: Snapsh
     ):
         return Hold.SNAPSHOT_SETTLING
     return None
+
+
+def _is_of_changes(silver: ControlRow, snapshots: Snapshots) -> bool:
+    """Whether a silver is of no snapshot, and none is being taken; not one that was given up."""
+    of_snapshot = silver.snapshot_lsn or silver.open_snapshot_lsn or snapshots.open
+    is_there = silver.applied_lsn is not None and silver.table_id not in snapshots.discarded
+    return is_there and of_snapshot is None
 
 
 def hold_text(hold: Hold, snapshots: Snapshots, table: str = "Silver") -> str:

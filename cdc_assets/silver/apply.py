@@ -182,7 +182,7 @@ def _merge_once(before: Before, told: Told) -> ApplyOutcome:
     return ApplyOutcome(
         table=key,
         bronze_found=True,
-        rebuilt=work.is_rebuild,
+        rebuilt=work.is_rebuild and (work.position.snapshot or work.position.opened) is not None,
         applied_lsn=work.position.applied,
         finalized_until=row.finalized_until,
         hold=silver_hold(found.verdict, row, found.snapshots),
@@ -246,7 +246,8 @@ def _merged(
     """The MERGE, where there is something to merge, and who did it."""
     table, silver = found.table, target.delta
     # A snapshot's own rows are at it, and those of a wave may be.
-    above = work.since.previous() if work.is_rebuild or work.waves else work.since
+    has_rows_at = (work.is_rebuild or work.waves) and not work.since.is_zero
+    above = work.since.previous() if has_rows_at else work.since
     rows = 0 if work.is_empty else rows_above(found.bronze, above)
     beyond = beyond_arrow(silver, target.columns) or beyond_reading(found.bronze)
     choice = table.choose(beyond, rows)

@@ -48,8 +48,25 @@ def plan(
     )
 
 
-def test_nothing_before_the_first_snapshot() -> None:
-    assert plan(Position(), Snapshots(), head=9) is None
+def test_nothing_while_the_first_snapshot_is_read() -> None:
+    whole = snapshots_of([event(Event.SNAPSHOT_OPEN, 10, mode=str(SnapshotMode.FULL))])
+    assert plan(Position(), whole, head=9) is None
+    assert plan(Position(), Snapshots()) is None
+
+
+def test_a_stream_without_any_snapshot_is_its_changes() -> None:
+    """Until a bootstrap is complete; one that is open is followed on top of them."""
+    first = plan_apply(Position(), Snapshots(), None, (), lambda _: at(30))
+    assert first is not None
+    assert (first.position, first.is_rebuild, first.rows_of) == (Position(at(30)), True, None)
+    assert first.since.is_zero
+    further = plan_apply(first.position, Snapshots(), None, (), lambda _: at(40))
+    assert further is not None
+    assert (further.above, further.position, further.is_rebuild) == (
+        at(30),
+        Position(at(40)),
+        False,
+    )
 
 
 def test_an_open_bootstrap_makes_silver_of_the_waves_told_of() -> None:

@@ -51,6 +51,10 @@ def test_a_final_period_has_ended(end: datetime, granularity: str) -> None:
     assert finalized_until(until, granularity) == until
 
 
+OF_CHANGES = replace(SILVER, snapshot_lsn=None, table_id="id")
+"""Of a stream without any snapshot."""
+
+
 def progress(lsn: int, at: datetime) -> BronzeProgress:
     return BronzeProgress("bronze/t", Offset(Lsn.of_int(lsn), at), IDENTITY, "second")
 
@@ -74,6 +78,10 @@ def test_bronze_moves_forward_only() -> None:
         (replace(SILVER, snapshot_lsn=text(9)), DONE, BRONZE, Hold.BEHIND_BRONZE),
         (SILVER, DONE, replace(BRONZE, finalized_until=NOON), Hold.SNAPSHOT_SETTLING),
         (SILVER, DONE, replace(BRONZE, changed_lsn=None), None),
+        (OF_CHANGES, Snapshots(), BRONZE, None),
+        (replace(OF_CHANGES, applied_lsn=text(14)), Snapshots(), BRONZE, Hold.BEHIND_BRONZE),
+        (OF_CHANGES, Snapshots(open=DONE.complete), BRONZE, Hold.SNAPSHOT_OPEN),
+        (OF_CHANGES, Snapshots(discarded=frozenset({"id"})), BRONZE, Hold.SNAPSHOT_OPEN),
     ],
 )
 def test_what_holds_silver_back(
@@ -122,7 +130,14 @@ def test_pending_is_a_level() -> None:
     assert due(replace(final, applied_lsn=text(14))) is Due.NEW_CHANGES
     assert due(final, newest=text(16)) is Due.NEW_CHANGES
     assert due(SILVER) is Due.NEW_VERDICT
-    assert pending_work("t", BRONZE, None, Snapshots(), None) is None
+    without = Snapshots()
+    assert pending_work("t", None, None, without, text(15)) is None
+    assert pending_work("t", BRONZE, None, Snapshots(open=DONE.complete), None) is None
+    given_up = Snapshots(discarded=frozenset({"b"}))
+    assert pending_work("t", replace(BRONZE, table_id="b"), None, given_up, text(15)) is None
+    rows = (None, replace(OF_CHANGES, applied_lsn=text(14)), OF_CHANGES)
+    found = [pending_work("t", BRONZE, row, without, None) for row in rows]
+    assert [p and p.due for p in found] == [Due.NO_POSITION, Due.NEW_CHANGES, Due.NEW_VERDICT]
 
 
 def test_waves_of_an_open_snapshot_are_pending() -> None:

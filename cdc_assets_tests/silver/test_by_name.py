@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,21 @@ from deltalake import DeltaTable, write_deltalake
 
 import cdc_assets
 from cdc_assets import apply_changes
+from cdc_assets.contract import Column, Event, bronze_columns
 from cdc_assets.errors import CaptureInstanceUnknownError, SettingsError, SilverKeyError
 from cdc_assets.finalization import is_final
+from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.tables import query
 from cdc_assets.lsn import Lsn
+from cdc_assets.planning.offsets import Offset
+from cdc_assets.planning.records import ControlRow, FactsRow, event_row
 from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.silver.apply import apply_changes as apply_asset
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
 from cdc_assets_tests.source import SPARK, Project
 
 TABLE = "dbo_items"
+NOON = datetime(2026, 3, 1, 12)
 ARROW = pytest.mark.parametrize("engine_name", ["arrow"])
 
 
@@ -231,6 +237,60 @@ def test_names_of_a_catalog(items: Project, tmp_path: Path) -> None:
         assert not is_final(spark, "by_name.control", "by_name.items", datetime(2026, 1, 1))
     finally:
         spark.sql("DROP SCHEMA by_name CASCADE")
+
+
+def test_a_stream_without_any_snapshot(project: Project) -> None:
+    """Silver is all of bronze's changes, and its verdict bronze's, until there is a snapshot."""
+    project.tables = {TABLE: None}
+    spark, lakes = session(project), lake(project)
+    database = project.database()
+    name, bookkeeping = database.table(TABLE), database.lake
+    captured = (Column("id", "INT"), Column("v", "STRING"))
+    bronze = bookkeeping.ensure_bronze(name, bronze_columns(captured))
+
+    def streamed(number: int, *changes: tuple[int, int, str]) -> None:
+        """A batch of one commit, and the facts and the verdict after it."""
+        lsn, at = str(Lsn.of_int(number)), NOON + timedelta(seconds=number)
+        own = {"_capture_instance": TABLE, "_start_lsn": lsn, "_commit_ts": at, "_command_id": 1}
+        rows = [
+            {**own, "_seqval": str(Lsn.of_int(i)), "_operation": operation, "id": key, "v": v}
+            for i, (operation, key, v) in enumerate(changes, 1)
+        ]
+        schema = pa.schema(bronze.schema().to_arrow())
+        full = [{**dict.fromkeys(schema.names), **row} for row in rows]
+        write_deltalake(bronze, pa.Table.from_pylist(full, schema=schema), mode="append")
+        row = FactsRow(name.changes_app, number, name.bronze, max_lsn=lsn, written_at=at)
+        bookkeeping.facts.append([FactsEntry((row,))])
+        end = ControlRow(name.bronze, at, lsn, at, changed_lsn=lsn)
+        bookkeeping.control.merge(lambda _: [end])
+
+    given: dict[str, Any] = {"keys": ["id"], **places(project), "granularity": "second"}
+    uris = f"{lakes}/bronze/{TABLE}", f"{lakes}/silver/{TABLE}"
+    streamed(20, (2, 1, "a"), (2, 2, "b"), (2, 3, "c"))
+    first = apply_changes(spark, *uris, **given)
+    assert (first["rebuilt"], first["rows_upserted"], first["hold"]) == (False, 3, None)
+    assert first["finalized_until"] == NOON + timedelta(seconds=20)
+    streamed(30, (1, 1, "a"), (3, 2, "b"), (4, 2, "z"))
+    second = apply_changes(spark, *uris, **given)
+    assert (second["rows_upserted"], second["rows_deleted"]) == (1, 1)
+    assert second["applied_lsn"] == str(Lsn.of_int(30))
+    assert project.silver(TABLE, ["id", "v"]) == [(2, "z"), (3, "c")]
+    if spark is not None:
+        return
+    row = bookkeeping.control.read()[name.silver]
+    assert (row.snapshot_lsn, row.finalized_until) == (None, second["finalized_until"])
+    # One that is made anew takes all of them again, and none of what another had.
+    shutil.rmtree(uris[1])
+    apply_changes(spark, *uris, **given)
+    assert project.silver(TABLE, ["id", "v"]) == [(2, "z"), (3, "c")]
+    s = Offset(Lsn.of_int(30), NOON + timedelta(seconds=30))
+    opened = event_row(Event.SNAPSHOT_OPEN, name.bronze, s, detail={"keys": ["id"]})
+    bookkeeping.facts.append([FactsEntry((replace(opened, written_at=s.commit_ts),))])
+    assert apply_changes(spark, *uris, **given)["hold"] == "snapshot_open"
+    done = event_row(Event.BOOTSTRAP, name.bronze, s, detail={"keys": ["id"]})
+    bookkeeping.facts.append([FactsEntry((replace(done, written_at=s.commit_ts),))])
+    assert apply_changes(spark, *uris, **given)["rebuilt"]
+    assert project.silver(TABLE, ["id", "v"]) == []
 
 
 def test_what_the_package_exports() -> None:
