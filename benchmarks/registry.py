@@ -16,6 +16,7 @@ from benchmarks import (
     small_batch,
     snapshot_arrow,
     snapshot_spark,
+    thousand_tables,
     wave_apply,
 )
 from benchmarks.harness import Benchmark
@@ -32,6 +33,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     merge_scattered.BENCHMARK,
     cold_run.BENCHMARK,
     quiet_tables.BENCHMARK,
+    thousand_tables.BENCHMARK,
     wave_apply.BENCHMARK,
     memory.BENCHMARK,
     rebuild_memory.BENCHMARK,
