@@ -130,11 +130,17 @@ def _bookkeeping(file: Path) -> None:
     database.lake.facts.append([FactsEntry(tuple(rows))])
     until = now.replace(minute=0, second=0, microsecond=0)
     moved = ControlRow("", finalized_until=until, end_lsn=str(_END), end_commit_ts=now)
-    applied = {"applied_lsn": str(_SNAPSHOT), "snapshot_lsn": str(_SNAPSHOT)}
+    applied = str(_SNAPSHOT)
     rows_of = [
         (
             replace(moved, table_name=n.bronze, instance_created_at=created, table_id=n.key),
-            replace(moved, table_name=n.silver, table_id=n.key, **applied),
+            replace(
+                moved,
+                table_name=n.silver,
+                table_id=n.key,
+                applied_lsn=applied,
+                snapshot_lsn=applied,
+            ),
         )
         for n in names
     ]
