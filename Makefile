@@ -38,7 +38,7 @@ demo: $(READY_DEMO) ## load, change and compare three tables, end to end (ENGINE
 	@$(BIN)/cdc-assets demo --engine $(ENGINE)
 
 dev: $(READY)-sandbox ## the sandbox and Dagster's web page, until Ctrl-C
-	@$(BIN)/cdc-assets dev
+	@$(BIN)/cdc-assets up
 
 test: $(READY_TEST) check ## all checks and tests (ONLY=fast: those without a JVM)
 ifeq ($(ONLY),fast)

@@ -20,7 +20,7 @@ class Command(StrEnum):
     """What an error may tell a person to run for one table."""
 
     SYNC = "sync"
-    RESNAPSHOT = "sync --resnapshot"
+    RESNAPSHOT = "snapshot"
     BACKFILL = "backfill"
     SEED = "seed"
     RESET = "reset"

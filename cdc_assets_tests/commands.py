@@ -15,6 +15,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from typer.models import ArgumentInfo
 
 from cdc_assets.cli import app
+from cdc_assets.cli.sync import LoadedTable
+from cdc_assets.ingest.outcome import BackfillOutcome
 from cdc_assets.planning.checkup import Finding
 from cdc_assets.planning.discovery import Choice
 from cdc_assets.planning.status import OpenSnapshot, TableStatus
@@ -88,6 +90,32 @@ CHOICE = {
     "settings": "its settings, but for the defaults",
     "why": "why they are so: sentences",
     "left_out": "why it cannot be loaded and stands in a comment alone; empty where it can",
+}
+
+LOADED = {
+    "table": "key of the table",
+    "work": "`snapshot`, `opened` (a chunked snapshot), `changes`, `quiet`, `skipped`, `waiting` or"
+    " `failed`",
+    "rows": "rows that came to bronze",
+    "upserted": "rows that silver got or changed",
+    "deleted": "rows that left silver",
+    "complete_until": "every period that ends at or before it is complete in silver",
+    "hold": "what keeps that from moving on, as in `status`; `null` where nothing does",
+    "error": "the error as it is printed otherwise",
+}
+BACKFILL = {
+    "table": "key of the table",
+    "snapshot": "LSN of the snapshot",
+    "chunks_done": "chunks that are read",
+    "chunks_total": "chunks in all; `null` before they are planned",
+    "done": "whether every chunk is read",
+    "paused": "whether it waits for something else than the next call",
+    "state": "`done`, `running` (a limit of the call ended it), `waiting_headroom`,"
+    " `waiting_capture`, `abandoned` or `no_snapshot`",
+    "reason": "the state in words",
+    "rows": "rows that this call has read",
+    "rows_per_second": "of this call",
+    "seconds_left": "what is left, at its pace",
 }
 
 
@@ -184,6 +212,12 @@ def _documents() -> Iterator[str]:
     yield "\n## What `discover --json` prints\n"
     yield "`database`: its key; `written` and `kept`: paths; `tables`: one object a table.\n"
     yield from _fields(Choice, CHOICE)
+    yield "\n## What `sync --json` and `snapshot --json` print\n"
+    yield "`tables`: one object a table; `warnings`: sentences; `snapshot` has `backfill` besides,"
+    yield "what `backfill --json` prints, `null` of a table that was read as a whole.\n"
+    yield from _fields(LoadedTable, LOADED)
+    yield "\n## What `backfill --json` prints\n"
+    yield from _fields(BackfillOutcome, BACKFILL)
     yield ""
 
 

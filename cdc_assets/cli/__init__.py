@@ -64,13 +64,16 @@ def sandbox(
 
 
 @app.command()
-def dev(
+def up(
     port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 0,
 ) -> None:
-    """Run Dagster's page until Ctrl-C, and the sandbox where tables.yaml uses it."""
-    from cdc_assets.cli.dev import run_dev  # noqa: PLC0415
+    """Start what the settings need and Dagster's page, and print its address, until Ctrl-C.
 
-    raise typer.Exit(run_dev(port))
+    That is Dagster, and the sandbox where tables.yaml uses it. Ctrl-C ends all that it started.
+    """
+    from cdc_assets.cli.up import run_up  # noqa: PLC0415
+
+    raise typer.Exit(run_up(port))
 
 
 @app.command()
@@ -172,12 +175,28 @@ def sql(
 def sync(
     database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
     tables: Annotated[list[str] | None, typer.Argument(help="Tables; all by default.")] = None,
-    resnapshot: Annotated[bool, typer.Option(help="Read the tables anew as a whole.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Bring bronze and silver up to the source once, without Dagster."""
     from cdc_assets.cli.sync import run_sync  # noqa: PLC0415
 
-    raise typer.Exit(run_sync(database, tables or [], resnapshot=resnapshot))
+    raise typer.Exit(run_sync(database, tables or [], as_json=as_json))
+
+
+@app.command()
+def snapshot(
+    database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
+    table: Annotated[str, typer.Argument(help="Table to read anew.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Read a table anew, as a whole or in chunks to the last one, and apply it.
+
+    Its changes go on where they were. A chunked snapshot that is open already is read on. Exit
+    status 1 where it failed or has to wait; it says for what.
+    """
+    from cdc_assets.cli.snapshot import run_snapshot  # noqa: PLC0415
+
+    raise typer.Exit(run_snapshot(database, table, as_json=as_json))
 
 
 @app.command()
@@ -190,22 +209,24 @@ def backfill(
     max_seconds: Annotated[
         float | None, typer.Option(min=0.001, help="Begin no further wave after this.")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Read a table's open chunked snapshot on, beside its syncs."""
     from cdc_assets.cli.backfill import run_backfill  # noqa: PLC0415
 
-    raise typer.Exit(run_backfill(database, table, max_waves, max_seconds))
+    raise typer.Exit(run_backfill(database, table, max_waves, max_seconds, as_json=as_json))
 
 
 @app.command()
 def maintain(
     database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
     tables: Annotated[list[str] | None, typer.Argument(help="Tables; all by default.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Put small files together, order silver by key, remove old versions and old facts."""
     from cdc_assets.cli.maintain import run_maintain  # noqa: PLC0415
 
-    raise typer.Exit(run_maintain(database, tables or []))
+    raise typer.Exit(run_maintain(database, tables or [], as_json=as_json))
 
 
 @app.command()
@@ -223,11 +244,12 @@ def acknowledge(
 def reset(
     database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
     table: Annotated[str, typer.Argument(help="Table to start anew.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
 ) -> None:
-    """Give up what was loaded of a table: its next sync takes a first snapshot."""
+    """Give up what was loaded of a table, after a yes: its next sync takes a first snapshot."""
     from cdc_assets.cli.sync import run_reset  # noqa: PLC0415
 
-    raise typer.Exit(run_reset(database, table))
+    raise typer.Exit(run_reset(database, table, yes=yes))
 
 
 @app.command()

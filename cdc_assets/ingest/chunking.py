@@ -40,7 +40,7 @@ from cdc_assets.sqlserver.chunk_queries import count_slices
 from cdc_assets.sqlserver.connection import Connection
 from cdc_assets.sqlserver.keys import KeyColumn
 
-_RESNAPSHOT = " (cdc-assets sync --resnapshot, or CdcStream.snapshot with resnapshot=True)"
+_RESNAPSHOT = " (cdc-assets snapshot, or CdcStream.snapshot with resnapshot=True)"
 
 
 def extent_of(

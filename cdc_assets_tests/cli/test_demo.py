@@ -95,10 +95,10 @@ def test_one_flipped_value_is_exit_status_1(loaded: tuple[Database, Path]) -> No
     assert "'order_id': 7" in said
 
 
-def test_dev_serves_the_page_and_ends_with_ctrl_c(home: Path, environment: dict[str, str]) -> None:
+def test_up_serves_the_page_and_ends_with_ctrl_c(home: Path, environment: dict[str, str]) -> None:
     environment["PYTHONPATH"] = str(PROJECT)
     process = subprocess.Popen(
-        [*COMMAND, "dev"], env=environment, stdout=subprocess.PIPE, text=True, cwd=home
+        [*COMMAND, "up"], env=environment, stdout=subprocess.PIPE, text=True, cwd=home
     )
     assert process.stdout is not None
     try:

@@ -28,9 +28,9 @@ TRACE = "C4nary"
 """What all forms of it begin with."""
 COMMANDS = (
     ("sync", "sales"),
-    ("sync", "--resnapshot", "sales", "dbo_items"),
+    ("snapshot", "sales", "dbo_items"),
     ("acknowledge", "sales", "dbo_items"),
-    ("reset", "sales", "dbo_items"),
+    ("reset", "--yes", "sales", "dbo_items"),
 )
 CLOSED = "Server=tcp:127.0.0.1,9;Database=d;UID=reader;"
 

@@ -104,7 +104,7 @@ def test_a_second_loss_soon_needs_a_person(lost: Project) -> None:
     clean_up(lost.source)
     lost.source.execute("UPDATE dbo.items SET name = N'again' WHERE id = 1")
     lost.source.captured(minimum=newest)
-    with pytest.raises(DataLossError, match="cdc-assets sync --resnapshot sales dbo_items"):
+    with pytest.raises(DataLossError, match="cdc-assets snapshot sales dbo_items"):
         run_sync(lost)
     policy(lost, "resnapshot", resnapshot_interval_days=0)
     load(lost)

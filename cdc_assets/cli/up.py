@@ -1,4 +1,4 @@
-"""`cdc-assets dev`: Dagster's page, and the sandbox where the settings use it."""
+"""`cdc-assets up`: Dagster's page, and the sandbox where the settings use it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cdc_assets.cli.sandbox import wait_for_stop
 from cdc_assets.settings import load_settings
 
 
-def run_dev(port: int) -> int:
+def run_up(port: int) -> int:
     """Run it until Ctrl-C; prints the page's address."""
     home = Home.here()
     home.use_dagster()
