@@ -62,8 +62,14 @@ def judge_packages(pinned: Mapping[str, str], installed: Mapping[str, str | None
     return wrong or [Finding("packages", "here", Level.OK, there)]
 
 
-def judge_tls(about: str, pairs: Mapping[str, str]) -> Finding:
-    """Whether the connection string has traffic encrypted and the certificate checked."""
+def judge_tls(about: str, pairs: Mapping[str, str], driver: str) -> Finding:
+    """Whether the connection string has traffic encrypted and the certificate checked.
+
+    What it leaves out is as Microsoft's driver 18 has it; FreeTDS has a file of its own for that.
+    """
+    if any(name in driver.lower() for name in ("freetds", "tdsodbc")):
+        text = "FreeTDS decides by freetds.conf whether it encrypts and checks"
+        return Finding("tls", about, Level.HIDDEN, text)
     encrypt = pairs.get("encrypt", "yes").lower()
     if encrypt in ("no", "optional", "false"):
         return Finding(

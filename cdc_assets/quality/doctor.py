@@ -138,10 +138,11 @@ def _position(control: ControlRow | None, snapshots: Snapshots) -> Offset | None
 def _server(database: Database, positions: Positions) -> list[Finding]:
     key, settings = database.name.key, database.settings
     pairs = odbc_pairs(database.source.text)
+    driver = pairs.get("driver") or find_driver()
     with connect(database.source) as connection:
         began = utc_now()
         read = _read_server(connection)
-        found = [*judge_server(key, read, settings.isolation), judge_tls(key, pairs)]
+        found = [*judge_server(key, read, settings.isolation), judge_tls(key, pairs, driver)]
         if not read.is_captured:
             return found
         if not read.sees_times:

@@ -63,7 +63,8 @@ def test_packages() -> None:
     ],
 )
 def test_tls(pairs: dict[str, str], level: Level) -> None:
-    assert judge_tls("db", pairs).level is level
+    assert judge_tls("db", pairs, "/x/libmsodbcsql-18.so").level is level
+    assert judge_tls("db", pairs, "FreeTDS").level is HIDDEN
 
 
 def test_server() -> None:
