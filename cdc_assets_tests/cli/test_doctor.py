@@ -12,7 +12,7 @@ from cdc_assets.lake import probing
 from cdc_assets.planning.checkup import Finding
 from cdc_assets.sqlserver import connection
 from cdc_assets_tests.cli.conftest import Commands
-from cdc_assets_tests.path.helpers import change_items, load, purge, set_clock
+from cdc_assets_tests.path.helpers import HOUR, change_items, load, purge, set_clock
 from cdc_assets_tests.source import Project
 
 pytestmark = [
@@ -93,8 +93,11 @@ def test_an_administrator_has_too_much_and_sees_more(captured: Project, commands
 def test_capture_stopped_and_a_clock_that_is_off(captured: Project, commands: Commands) -> None:
     """B014: nothing is wrong with the tables, and nothing comes any more."""
     captured.source.stop_capture()
-    set_clock(captured, 3600)
-    found = findings(commands, captured)
+    try:
+        set_clock(captured, HOUR)
+        found = findings(commands, captured)
+    finally:
+        set_clock(captured, 0)  # It is the server's, and so the next test's.
     assert failing(found) == {"capture"}
     assert "sp_cdc_start_job" in found["capture", "fail"]["next_step"]
     assert "ahead of ours" in found["clock", "warn"]["text"]
