@@ -21,7 +21,10 @@ def print_json(value: Any) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON has it: dataclasses as objects, times in UTC as `2026-01-31T09:30:00Z`."""
+    """A value as JSON has it: dataclasses as objects, times in UTC as text of one length.
+
+    So their order as texts is that of the times.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
@@ -29,7 +32,7 @@ def as_json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [as_json(one) for one in value]
     if isinstance(value, datetime):
-        return f"{value.isoformat()}Z"
+        return f"{value.isoformat(timespec='microseconds')}Z"
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
