@@ -35,8 +35,8 @@ says what to do, and its code in brackets.
 | 2 | the command line itself is wrong |
 
 With `--json` standard output is one JSON document and nothing else. Times in it are in UTC
-(`2026-01-31T09:30:00.000000Z`, always so long), what is not known is `null`. Fields are added, never
-renamed or taken away.
+(`2026-01-31T09:30:00.000000Z`, always so long), what is not known is `null`. Fields are added,
+never renamed or taken away.
 
 *This page is written from `cdc_assets/cli`:* `python -m cdc_assets_tests.commands`
 """
