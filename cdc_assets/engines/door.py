@@ -8,7 +8,7 @@ change engine between any two calls.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from cdc_assets.planning.plans import (
     AppendPlan,
@@ -45,6 +45,10 @@ class Engine(Protocol):
         Commits `plan.tag` also where the MERGE changes nothing. Never retried with an old
         source: a lost conflict gives `overtaken`.
         """
+        ...
+
+    def select(self, uri: str, version: int, sql: str) -> list[dict[str, Any]]:
+        """The rows of a SELECT over a table at one version, which it calls `bronze`; few."""
         ...
 
     def maintain(self, plan: MaintainPlan) -> MaintainResult:

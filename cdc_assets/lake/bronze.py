@@ -6,6 +6,7 @@ Where only Spark can read a table's rows (`lake.features`), its log says it alon
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +21,9 @@ from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import ChangeCommit, ChangeCounts
 
 _HISTORY_STEP = 20
+
+Select = Callable[[str], list[dict[str, Any]]]
+"""Gives the rows of a SELECT over a table that it calls `bronze`."""
 
 
 def change_commits(table: DeltaTable, app_id: str, above: int | None) -> list[ChangeCommit]:
@@ -170,26 +174,22 @@ def snapshot_time(table: DeltaTable, snapshot: Lsn) -> datetime | None:
     return at
 
 
-def has_chunk_rows(table: DeltaTable, above: Lsn | None) -> bool:
+def has_chunk_rows(select: Select, above: Lsn | None) -> bool:
     """Whether bronze has rows of a chunked snapshot, stamped above an LSN."""
     floor = f" AND `_start_lsn` > {lsn_literal(above)}" if above else ""
-    found = query(
-        "SELECT 1 AS one FROM bronze"
-        f" WHERE `_operation` = 0 AND `_chunk` IS NOT NULL{floor} LIMIT 1",
-        bronze=table,
-    )
-    return bool(found.num_rows)
+    sql = f"SELECT 1 AS one FROM bronze WHERE `_operation` = 0 AND `_chunk` IS NOT NULL{floor}"
+    return first_row(select, sql) is not None
 
 
-def instances_of_rows(table: DeltaTable, rows: str) -> frozenset[str]:
+def instances_of_rows(select: Select, rows: str) -> frozenset[str]:
     """The capture instances of some rows."""
-    sql = f"SELECT DISTINCT `_capture_instance` AS name FROM bronze WHERE {rows}"
-    return frozenset(query(sql, bronze=table)["name"].drop_null().to_pylist())
+    found = select(f"SELECT DISTINCT `_capture_instance` AS name FROM bronze WHERE {rows}")
+    return frozenset(row["name"] for row in found if row["name"] is not None)
 
 
-def first_row(table: DeltaTable, sql: str) -> dict[str, Any] | None:
+def first_row(select: Select, sql: str) -> dict[str, Any] | None:
     """The first row of a SELECT over a table named `bronze`."""
-    return next(iter(query(f"{sql} LIMIT 1", bronze=table).to_pylist()), None)
+    return next(iter(select(f"{sql} LIMIT 1")), None)
 
 
 def snapshot_rows(table: DeltaTable, snapshot: Lsn) -> int | None:

@@ -168,6 +168,8 @@ def _merge_once(before: Before, told: Told) -> ApplyOutcome:
     )
     if work is None:
         return ApplyOutcome(key, bronze_found=True, hold=Hold.SNAPSHOT_OPEN)
+    if not work.is_empty:
+        check_chunks(found, by_engine=True)
     check_instances(found, work)
     wanted = wanted_keys(found.table.keys, work.position, found.snapshots)
     keys = silver_keys(wanted, found.captured, where=str(before.table.name))

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from cdc_assets.contract import Event, SnapshotMode
 from cdc_assets.errors import CaptureInstanceUnknownError, SettingsError, SilverKeyError
-from cdc_assets.lake.bronze import first_row, has_chunk_rows, instances_of_rows
-from cdc_assets.lake.features import unreadable
-from cdc_assets.lake.tables import columns_of
+from cdc_assets.lake.bronze import Select, first_row, has_chunk_rows, instances_of_rows
+from cdc_assets.lake.features import beyond_reading, unreadable
+from cdc_assets.lake.tables import columns_of, query
 from cdc_assets.names import Command, folded
 from cdc_assets.planning.applying import ApplyWork
 from cdc_assets.planning.columns import find_name, listed
@@ -18,14 +18,15 @@ from cdc_assets.silver.keys import differ, wanted_keys
 from cdc_assets.silver.reading import Read
 
 
-def check_chunks(read: Read) -> None:
+def check_chunks(read: Read, *, by_engine: bool = False) -> None:
     """Raise `SettingsError` for rows of a chunked snapshot that no facts tell of.
 
-    The facts alone say which of its waves count, and when it is complete.
+    The facts alone say which of its waves count, and when it is complete. `by_engine` is for a
+    bronze that Spark alone can read, where there is work to do: else nothing starts it.
     """
-    if read.snapshots.has_chunked or unreadable(read.bronze):
+    if read.snapshots.has_chunked or bool(unreadable(read.bronze)) is not by_engine:
         return
-    if not has_chunk_rows(read.bronze, read.position.snapshot or read.position.opened):
+    if not has_chunk_rows(selecting(read), read.position.snapshot or read.position.opened):
         return
     table = read.table
     if not table.has_facts:
@@ -58,9 +59,9 @@ def check_instances(read: Read, work: ApplyWork) -> None:
     facts were read before bronze, so they are read once more before a row is called strange.
     """
     table = read.table
-    if work.is_empty or table.instance is None or unreadable(read.bronze):
+    if work.is_empty or table.instance is None:
         return
-    found = instances_of_rows(read.bronze, work_rows(work))
+    found = instances_of_rows(selecting(read), work_rows(work))
     if not (strange := _strange(found, [table.instance, *read.instances])):
         return
     if table.has_facts:
@@ -84,13 +85,13 @@ def check_order(read: Read, work: ApplyWork, keys: tuple[str, ...]) -> None:
     """
     own = wanted_keys((), work.position, read.snapshots)
     is_own = not differ(keys, own) and not read.table.keys_unchecked
-    if work.is_empty or is_own or unreadable(read.bronze):
+    if work.is_empty or is_own:
         return
     names = {column.name for column in read.captured}
     known = [find_name(key, names) for key in own]
     identity = () if None in known else tuple(name for name in known if name is not None)
     texts = passed_on_keys(keys, work_rows(work), identity, columns_of(read.bronze))
-    found = first_row(read.bronze, texts)
+    found = first_row(selecting(read), texts)
     if found is not None:
         raise SilverKeyError(
             f"in the commit {found['_start_lsn']} a row gets a key before"
@@ -100,6 +101,15 @@ def check_order(read: Read, work: ApplyWork, keys: tuple[str, ...]) -> None:
             hint="Its `keys` are not those of the capture instance's index. Name these, or take a"
             f" snapshot: {read.table.name.command(Command.RESNAPSHOT)}.",
         )
+
+
+def selecting(read: Read) -> Select:
+    """Who looks at bronze's rows: delta-rs, and where it cannot read them the engine that can."""
+    beyond, table, bronze = beyond_reading(read.bronze), read.table, read.bronze
+    if not beyond:
+        return lambda sql: query(sql, bronze=bronze).to_pylist()
+    engine = table.engine(table.choose(beyond, None))
+    return lambda sql: engine.select(table.name.bronze_uri, bronze.version(), sql)
 
 
 def _strange(found: Iterable[str], known: Iterable[str]) -> frozenset[str]:

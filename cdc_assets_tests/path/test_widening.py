@@ -9,12 +9,18 @@ from typing import Any
 import pytest
 
 from cdc_assets.contract import Event
-from cdc_assets.errors import LakeUnavailableError, SchemaChangedError, TableFeatureError
+from cdc_assets.errors import (
+    CaptureInstanceUnknownError,
+    LakeUnavailableError,
+    SchemaChangedError,
+    TableFeatureError,
+)
 from cdc_assets.ingest import telling as telling_module
 from cdc_assets.ingest.backfill import backfill
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.resets import reset
 from cdc_assets.ingest.sync import sync
+from cdc_assets.lsn import Lsn
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.helpers import load, run_sync
 from cdc_assets_tests.source import SPARK, Project, Source
@@ -142,6 +148,18 @@ def test_waves_of_a_bronze_that_only_spark_reads(
     assert done.rows is None
     load(sized, TABLE)
     assert_silver_is_the_source(sized)
+    # What is wrong in bronze is seen there, too: Spark looks.
+    row = sized.database().lake.control.read()[f"silver/{TABLE}"]
+    strange = str(Lsn.parse(row.applied_lsn or "").next())
+    spark(
+        f"INSERT INTO delta.`{uri}` (_capture_instance, _start_lsn, _operation, id)"
+        f" VALUES ('dbo_other', '{strange}', 2, 7)"
+    )
+    sized.source.execute("UPDATE dbo.sized SET n = 5 WHERE id = 1")
+    sized.source.captured()
+    run_sync(sized)
+    with pytest.raises(CaptureInstanceUnknownError, match="capture instance dbo_other"):
+        apply_changes(sized.database(), TABLE)
 
 
 def again_by_a_snapshot(sized: Project) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+from deltalake import DeltaTable
 
 from cdc_assets.engines.arrow.appending import write
 from cdc_assets.engines.arrow.applying import apply
@@ -12,6 +15,7 @@ from cdc_assets.lake.files import Place
 from cdc_assets.lake.tables import (
     APPEND_ATTEMPTS_MAX,
     StorageOptions,
+    query,
     retry_conflicts,
     table_to_append,
 )
@@ -64,6 +68,13 @@ class ArrowEngine:
         """Rank with DataFusion, MERGE with delta-rs."""
         with lake_failures(plan.silver_uri):
             return apply(plan, self._options)
+
+    def select(self, uri: str, version: int, sql: str) -> list[dict[str, Any]]:
+        """By DataFusion."""
+        with lake_failures(uri):
+            table = DeltaTable(uri, version=version, storage_options=self._options)
+        rows: list[dict[str, Any]] = query(sql, bronze=table).to_pylist()
+        return rows
 
     def maintain(self, plan: MaintainPlan) -> MaintainResult:
         """Upkeep by delta-rs."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
@@ -136,6 +137,12 @@ class SparkEngine:
             upserted=commit.count("numTargetRowsInserted", "numTargetRowsUpdated"),
             deleted=commit.count("numTargetRowsDeleted"),
         )
+
+    def select(self, uri: str, version: int, sql: str) -> list[dict[str, Any]]:
+        """By Spark SQL."""
+        with work_session(self._config) as session, _failures_typed(uri):
+            _at_version(session, uri, version).createOrReplaceTempView(_BRONZE)
+            return [row.asDict() for row in session.sql(sql).collect()]
 
     def maintain(self, plan: MaintainPlan) -> MaintainResult:
         """Upkeep by Delta's library."""
