@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from cdc_assets.orchestration.metadata import runbook_entry
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.translator import BRONZE, SILVER, SOURCE, Translator
 
@@ -122,5 +123,9 @@ def health_checks(translator: Translator) -> dg.AssetChecksDefinition:
 
 
 def check_metadata(found: Found) -> dict[str, str | float]:
-    """The reason's code, and what was measured."""
-    return {"cdc/reason": str(found.reason), found.measure: round(found.value, 3)}
+    """The reason's code, what was measured, and where to read on."""
+    return {
+        "cdc/reason": str(found.reason),
+        "cdc/runbook": runbook_entry(found.reason),
+        found.measure: round(found.value, 3),
+    }

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 
 Metadata = dict[str, int | float | str]
 
+RUNBOOK = "docs/runbook.md"
+"""What each code means, whether data is at risk, and what to run."""
+
+
+def runbook_entry(code: str) -> str:
+    """Where the runbook speaks of an error's code or a check's reason."""
+    return f"{RUNBOOK}#{code}"
+
 
 def bronze_metadata(
     outcome: TableOutcome,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from cdc_assets.errors import DataLossError, SchemaChangedError, UnsupportedColumnError
+from cdc_assets.orchestration.metadata import runbook_entry
 from cdc_assets.orchestration.translator import BRONZE, Translator
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _red(
         passed=False,
         severity=severity,
         description=text,
-        metadata={"cdc/code": code},
+        metadata={"cdc/code": code, "cdc/runbook": runbook_entry(code)},
     )
 
 
