@@ -29,6 +29,7 @@ TRACE = "C4nary"
 COMMANDS = (
     ("sync", "sales"),
     ("snapshot", "sales", "dbo_items"),
+    ("doctor", "sales"),
     ("acknowledge", "sales", "dbo_items"),
     ("reset", "--yes", "sales", "dbo_items"),
 )
