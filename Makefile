@@ -61,8 +61,12 @@ endif
 	@$(MAKE) --no-print-directory $(READY_TEST)
 	$(BIN)/pytest -m "sqlserver$(if $(filter fast,$(ONLY)), and not spark)"
 
-soak: $(READY)-all ## the long tests: minutes to hours (ONLY=fast: without a JVM)
+soak: $(READY)-all ## the long tests: hours (ONLY=fast: no JVM, ONLY=histories: 10,000 of them)
+ifeq ($(ONLY),histories)
+	$(BIN)/pytest -n 2 -m "soak and not spark" --timeout 0 cdc_assets_tests/properties
+else
 	$(BIN)/pytest -m "soak$(if $(filter fast,$(ONLY)), and not spark)" --timeout 0
+endif
 
 check: $(READY)-dev ## lint, format, types, the lock file, and which room may import which
 	$(BIN)/ruff check --quiet .

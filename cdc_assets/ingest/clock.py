@@ -17,7 +17,7 @@ from cdc_assets.sqlserver.queries import first_commits, per_statement
 
 def read_utc_now(connection: Connection) -> datetime:
     """The server's time, in UTC."""
-    return _utc_now(connection.rows(queries.SERVER_CLOCK)[0]["utc_now"])
+    return _utc_now(connection.rows(queries.SERVER_TIME)[0]["utc_now"])
 
 
 def read_clock(
@@ -26,21 +26,23 @@ def read_clock(
     """The clock for commits from `first` to `newest`, and the newest commit mapped up to there.
 
     `zone` is the settings'; without it the server is asked, which tells it since 2022. Where
-    both ends have the same offset and are near, it holds in between; else each commit is asked.
+    both ends have the same offset and are near, it holds in between; else each commit is asked. In
+    UTC none has to be.
     """
-    row = connection.rows(queries.SERVER_CLOCK)[0]
+    row = connection.rows(queries.SERVER_TIME if zone else queries.SERVER_CLOCK)[0]
     zone = zone or queries.usable_zone(row["zone"])
-    clock = ServerClock.fixed(_utc_now(row["utc_now"]), row["utc_offset_minutes"], zone)
+    minutes = 0 if zone == queries.UTC else row["utc_offset_minutes"]
+    clock = ServerClock.fixed(_utc_now(row["utc_now"]), minutes, zone)
     if newest is None:
         return clock, None
-    if zone is None:
+    if zone is None or zone == queries.UTC:
         found = connection.rows(queries.COMMIT_AT_OR_BELOW, [str(newest)])
     else:
         found = _ends(connection, zone, [str(newest), str(min(first, newest))])
     if not found:
         return clock, None
     end = found[0]
-    if zone is not None:
+    if zone is not None and zone != queries.UTC:
         clock = ServerClock.fixed(clock.utc_now, end["high_minutes"], zone)
         if end["low_minutes"] != end["high_minutes"] or end["hours"] >= queries.SAME_OFFSET_HOURS:
             clock = _stepped(connection, clock, zone, (min(first, newest), newest))

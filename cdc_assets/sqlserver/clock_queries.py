@@ -13,6 +13,17 @@ SAME_OFFSET_HOURS = 7 * 24
 UNKNOWN_ZONE = "(Msg 9820)"
 """How the error of an unknown zone ends."""
 
+UTC = "UTC"
+"""The zone whose offset is always 0, by the name that Windows and Azure give it."""
+
+_NOW = (
+    "CONVERT(varchar(27), SYSUTCDATETIME(), 126) AS utc_now,"
+    " DATEPART(tzoffset, SYSDATETIMEOFFSET()) AS utc_offset_minutes"
+)
+
+SERVER_TIME = f"SELECT {_NOW}"
+"""The clock where the zone is known."""
+
 # CURRENT_TIMEZONE_ID came with 2022 (16) and is in Azure (engine editions 5 and 8). Older servers
 # cannot even compile it, so it stands in a text of its own.
 SERVER_CLOCK = (
@@ -20,9 +31,7 @@ SERVER_CLOCK = (
     " IF CAST(SERVERPROPERTY('ProductMajorVersion') AS int) >= 16"
     " OR CAST(SERVERPROPERTY('EngineEdition') AS int) IN (5, 8)"
     " INSERT INTO @z EXEC sys.sp_executesql N'SELECT CURRENT_TIMEZONE_ID()';"
-    " SELECT CONVERT(varchar(27), SYSUTCDATETIME(), 126) AS utc_now,"
-    " DATEPART(tzoffset, SYSDATETIMEOFFSET()) AS utc_offset_minutes,"
-    " (SELECT MAX(zone) FROM @z) AS zone"
+    f" SELECT {_NOW}, (SELECT MAX(zone) FROM @z) AS zone"
 )
 
 COMMIT_AT_OR_BELOW = (

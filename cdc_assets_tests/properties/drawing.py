@@ -40,10 +40,10 @@ from cdc_assets_tests.properties.steps import (
 CHANGES = 200
 """Rows that the transactions of a history change, at least."""
 
-ROUNDS = 3
+ROUNDS = 2
 """Times that transactions are followed by runs of the product."""
 
-POOL = 40
+POOL = 50
 """Different keys that a table's rows have over the time."""
 
 IN_SYNC = (
@@ -67,16 +67,18 @@ class Shape:
 
     `killing` is the share of runs that a process is killed in, `chunked` that of tables whose
     snapshots are read in chunks, of `chunk_rows` each, `waves` that of rounds that apply one wave
-    of one, and `beside` that of runs at whose points something else happens.
+    of one, `beside` that of runs at whose points something else happens, and `beneath` that of the
+    others whose reads a transaction gets into.
     """
 
     engines: tuple[str, ...] = ("",)
     kinds: tuple[KeyKind, ...] = KINDS
-    killing: float = 0.05
-    chunked: float = 0.4
-    chunk_rows: tuple[int, ...] = (6, 12)
-    waves: float = 0.12
-    beside: float = 0.18
+    killing: float = 0.3
+    chunked: float = 0.35
+    chunk_rows: tuple[int, ...] = (9, 20)
+    waves: float = 0.35
+    beside: float = 0.25
+    beneath: float = 0.5
     rounds: int = ROUNDS
     changes: int = CHANGES
     pool: int = POOL
@@ -117,7 +119,7 @@ class _Drawing:
         choices = ["update"] * 3 + ["delete"] * 2 + ["move"] * 3 if present else []
         choices += ["insert"] * (5 if len(present) < len(pool) / 2 else 2) if free else []
         chosen = draw.choice(choices or ["update"])
-        some = draw.sample(present, min(len(present), draw.choice((1, 2, 6, 12, 18))))
+        some = draw.sample(present, min(len(present), draw.choice((1, 6, 18, 26, 36))))
         if chosen == "insert":
             return Insert(table, self.rows(table, draw.sample(free, min(len(free), len(some) + 2))))
         if chosen == "delete":
@@ -172,22 +174,22 @@ class _Drawing:
     def engine(self) -> str:
         return self.draw.choice(self.shape.engines)
 
-    def beneath(self) -> Beneath | None:
-        if not self.chance(0.2):
+    def beneath(self, changes: float, table: int | None = None) -> Beneath | None:
+        """A transaction within a read: of a change table with a chance of `changes`."""
+        if not self.chance(self.shape.beneath):
             return None
         draw = self.draw
-        table, changes = draw.randrange(len(self.tables)), self.chance(0.3)
-        return Beneath(
-            table, self.transaction(), draw.choice((0, 0, 1, 2)), changes, self.chance(0.5)
-        )
+        place = draw.randrange(len(self.tables)) if table is None else table
+        of_changes, nth = self.chance(changes), draw.choice((0, 0, 0, 1))
+        return Beneath(place, self.transaction(), nth, of_changes, self.chance(0.5))
 
     def at(self, points: Sequence[P | Moment], *others: Step) -> At | None:
         """An end at a point, or something else at it, or neither."""
         draw, chance = self.draw, self.draw.random()
         point, nth = draw.choice(points), draw.choice((1, 1, 1, 2, 3))
-        if chance < 0.22 and isinstance(point, P):
+        if chance < 0.3 and isinstance(point, P):
             return At(point, End.CRASH, nth)
-        if chance < 0.22 + self.shape.beside:
+        if chance < 0.3 + self.shape.beside:
             return At(point, (self.transaction(), *LATER, *others), nth)
         return None
 
@@ -205,11 +207,13 @@ class _Drawing:
             table = draw.choice(chunked)
             waves = draw.choice((1, 1, 2, 3, None))
             at = self.at(IN_BACKFILL, draw.choice((Sync(), Apply(), Backfill(table, 1))))
-            work = Backfill(table, waves, at, None if at else self.beneath(), self.engine())
+            beneath = None if at else self.beneath(0.2, table)
+            work = Backfill(table, waves, at, beneath, self.engine())
         else:
-            again = draw.choice(chunked or [0, 1, 2]) if self.chance(0.2) else None
+            again = draw.choice(chunked or [0, 1, 2]) if self.chance(0.55) else None
             at = self.at(IN_SYNC, draw.choice((Sync(), Apply())))
-            work = Sync(again, at, None if at else self.beneath(), self.engine())
+            beneath = None if at else self.beneath(0.9 if again is None else 0.2, again)
+            work = Sync(again, at, beneath, self.engine())
         killed = KILLED_IN.get(type(work))
         if killed and not self.kills and work.at is None and self.chance(self.shape.killing):
             # A process of its own knows no fault of the server's and no new snapshot.
@@ -218,6 +222,11 @@ class _Drawing:
             return Sync(at=at) if isinstance(work, Sync) else replace(work, at=at, beneath=None)
         return work
 
+    def first(self) -> Work:
+        """The first sync, which takes or opens every table's snapshot."""
+        at = self.at(IN_SYNC, Apply())
+        return Sync(at=at, beneath=None if at else self.beneath(0.1))
+
     def round(self, number: int) -> None:
         """Transactions, and what follows them."""
         self.busy(self.shape.changes // self.shape.rounds + 1)
@@ -225,16 +234,16 @@ class _Drawing:
             self.steps.append(Switch(self.draw.randrange(len(self.tables))))
         if number == self.clean:
             self._lose()
-        if self.chance(0.06):
+        if self.chance(0.12):
             self.steps.append(Clock(-round(self.draw.uniform(0.5, 4), 1)))
-        work = self.work() if number else Sync(at=self.at(IN_SYNC, Apply()))
+        work = self.work() if number else self.first()
         self.steps.append(work)
         chunked = [number for number, table in enumerate(self.tables) if table.chunk_rows]
         if chunked and self.chance(self.shape.waves):
             # Silver takes what there is of an open snapshot.
             one = Backfill(self.draw.choice(chunked), 1, engine=self.engine())
             self.steps += [one, Apply(engine=self.engine())]
-        if self.switch is not None and self.chance(0.4):
+        if self.switch is not None and self.chance(0.8):
             self.steps += [Disable(table) for table in range(len(self.tables))]
 
     def _lose(self) -> None:
@@ -262,18 +271,18 @@ def draw_history(seed: int, shape: Shape | None = None) -> History:
     drawing = _Drawing(draw, shape, tuple(tables), [kind.pool(draw, shape.pool) for kind in kinds])
     first: list[Statement] = []
     for number, pool in enumerate(drawing.pools):
-        size = min(draw.choice((0, 4, 9, 14)), len(pool))
+        size = min(draw.choice((0, 18, 26, 34)), len(pool))
         if size:
             first.append(Insert(number, drawing.rows(number, draw.sample(pool, size))))
     _, drawing.states, _ = run_all(first, tables, [{} for _ in tables])
-    if draw.random() < 0.35:
+    if draw.random() < 0.4:
         drawing.clean = draw.randrange(1, shape.rounds)
-    if draw.random() < 0.2:
+    if draw.random() < 0.25:
         drawing.switch = draw.randrange(1, shape.rounds)
     limits = Limits(
-        draw.choice((1, 2)),
-        draw.choice((None, None, None, 3)),
-        draw.choice((12, 10**6, 10**6, 10**6)),
+        draw.choice((1, 1, 2)),
+        draw.choice((None, None, None, None, 3)),
+        draw.choice((12, *[10**6] * 5)),
     )
     for number in range(shape.rounds):
         drawing.round(number)

@@ -10,12 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from cdc_assets_tests.properties.drawing import Shape, draw_history
+from cdc_assets_tests.properties.seeds import SHAPES
 from cdc_assets_tests.properties.steps import History
 from cdc_assets_tests.properties.world import World
 from cdc_assets_tests.source import Server, Source
 
 SEED_VARIABLE = "CDC_HISTORY_SEED"
 """Names the one seed that is to be run, printed as it goes."""
+
+SHAPE_VARIABLE = "CDC_HISTORY_SHAPE"
+"""And what that seed's history is like: a name of `SHAPES`."""
 
 STEPS_PRINTED_MAX = 6_000
 """Characters of a failing history that its error has."""
@@ -55,13 +59,26 @@ def run_seeds(
         except Exception as error:
             raise BrokenPromiseError(
                 f"the history of seed {seed} on {engine}: {type(error).__name__}: {error}\n"
-                f"again: {SEED_VARIABLE}={seed} .venv/bin/pytest cdc_assets_tests/properties"
-                f" -k one_seed\n{str(history)[:STEPS_PRINTED_MAX]}"
+                f"{again(seed, shape)}\n{str(history)[:STEPS_PRINTED_MAX]}"
             ) from error
     return counts
+
+
+def again(seed: int, shape: Shape) -> str:
+    """How the history is run alone."""
+    name = next((name for name, one in SHAPES.items() if one == shape), None)
+    if name is None:
+        return f"drawn as {shape}"
+    command = ".venv/bin/pytest cdc_assets_tests/properties -k one_seed"
+    return f"again: {SEED_VARIABLE}={seed} {SHAPE_VARIABLE}={name} {command}"
 
 
 def asked_seed() -> int | None:
     """The seed that the environment names."""
     text = os.environ.get(SEED_VARIABLE)
     return int(text) if text else None
+
+
+def asked_shape() -> Shape:
+    """The shape that the environment names; that of most histories without."""
+    return SHAPES[os.environ.get(SHAPE_VARIABLE) or "arrow"]

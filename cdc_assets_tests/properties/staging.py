@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from cdc_assets.cli.wire import wire
+from cdc_assets_tests.properties.features import features
+from cdc_assets_tests.properties.keys import Key
 from cdc_assets_tests.properties.lake import Lake
 from cdc_assets_tests.properties.model import Model, Table
 from cdc_assets_tests.properties.statements import Statement, run_all
@@ -47,6 +49,7 @@ class Stage:
         self.extra: set[int] = set()
         self.disabled: set[int] = set()
         self.counts: Counter[str] = Counter()
+        self._gone: list[set[Key]] = [set() for _ in history.tables]
         self._shift = 0.0
         self._newest = _NO_LSN
 
@@ -78,8 +81,19 @@ class Stage:
         self.execute(*(statement.sql(tables[statement.table], extra=False) for statement in done))
         self.model.begin(states)
         for table in tables:
-            self.source.enable(table.name)
-        self.source.stop_capture()
+            self._enable(table, table.key)
+        self.execute("EXEC sys.sp_cdc_stop_job @job_type = N'capture'")
+
+    def _enable(self, table: Table, instance: str) -> None:
+        """Capture a table, as `Source.enable` does, on the connection that is there."""
+        reader = self.source.server.reader_login
+        self.execute(
+            "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo',"
+            f" @source_name = N'{table.name}', @capture_instance = N'{instance}',"
+            " @role_name = NULL, @supports_net_changes = 0;"
+            f" GRANT SELECT ON dbo.{table.name} TO [{reader}];"
+            f" GRANT SELECT ON cdc.[{instance}_CT] TO [{reader}]"
+        )
 
     def happen(self, step: Happening) -> None:
         """Something at the source."""
@@ -92,6 +106,7 @@ class Stage:
             self._shift += step.seconds
             self.execute(f"EXEC sandbox.set_clock @shift_seconds = {self._shift}")
             if step.seconds < 0:
+                self.counts["clock back"] += 1
                 for watch in self.watches:
                     watch.steady = False
         elif isinstance(step, Clean):
@@ -118,8 +133,11 @@ class Stage:
 
         def finish() -> None:
             self.counts["changes"] += sum(counts)
-            if not step.rolled_back:
-                self.model.commit(states, counts)
+            if step.rolled_back:
+                self.counts["rolled back"] += 1
+                return
+            self.model.commit(states, counts)
+            self.counts.update(features(done, tables, self._gone))
 
         return f"SET NOCOUNT ON; BEGIN TRANSACTION; {body}; {end} TRANSACTION", finish
 
@@ -163,7 +181,7 @@ class Stage:
             return
         table = self.history.tables[number]
         self.execute(f"ALTER TABLE dbo.{table.name} ADD extra int NULL")
-        self.source.enable(table.name, instance=_second(table))
+        self._enable(table, _second(table))
         self.extra.add(number)
         self.counts["switch"] += 1
 

@@ -148,19 +148,31 @@ class Move:
         return {**kept, **new}, alone + 2 * changed
 
     def sql(self, table: Table, extra: bool) -> str:
-        """The statement."""
-        kind, sets = table.kind, []
-        for place, (name, kind_text) in enumerate(zip(kind.columns, kind.types, strict=True)):
-            if len(self.pairs) == 1:
-                sets.append(f"{name} = {kind.sql(self.pairs[0][1][place])}")
-                continue
-            cases = " ".join(
-                f"WHEN {_in(table, [old])} THEN CAST({kind.sql(new[place])} AS {_bare(kind_text)})"
-                for old, new in self.pairs
+        """The statement; of several rows with their keys as a table, which is read once."""
+        kind, (first, *_) = table.kind, self.pairs
+        if len(self.pairs) == 1:
+            sets = (f"{n} = {kind.sql(v)}" for n, v in zip(kind.columns, first[1], strict=True))
+            return f"UPDATE dbo.{table.name} SET {', '.join(sets)} WHERE {_in(table, [first[0]])}"
+        types = [text.partition(" COLLATE") for text in kind.types] * 2
+        rows = (
+            ", ".join(
+                f"CAST({kind.sql(value)} AS {text}){collate}{collation}"
+                for value, (text, collate, collation) in zip((*old, *new), types, strict=True)
             )
-            sets.append(f"{name} = CASE {cases} ELSE {name} END")
-        keys = [old for old, _ in self.pairs]
-        return f"UPDATE dbo.{table.name} SET {', '.join(sets)} WHERE {_in(table, keys)}"
+            for old, new in self.pairs
+        )
+        names = [f"{when}_{name}" for when in ("old", "new") for name in kind.columns]
+        same = " AND ".join(
+            f"(t.{name} = m.old_{name} OR t.{name} IS NULL AND m.old_{name} IS NULL)"
+            if any(None in old for old, _ in self.pairs)
+            else f"t.{name} = m.old_{name}"
+            for name in kind.columns
+        )
+        return (
+            f"UPDATE t SET {', '.join(f'{name} = m.new_{name}' for name in kind.columns)}"
+            f" FROM dbo.{table.name} AS t JOIN (VALUES {', '.join(f'({row})' for row in rows)})"
+            f" AS m ({', '.join(names)}) ON {same}"
+        )
 
 
 Statement = Insert | Update | Delete | Move
@@ -213,9 +225,11 @@ def _in(table: Table, keys: Sequence[Key]) -> str:
     """The condition that a row has one of these keys."""
     kind = table.kind
     plain = [key for key in keys if None not in key]
-    if len(kind.columns) > 1 or len(plain) < len(keys):
+    if len(kind.columns) > 1:
         return " OR ".join(f"({_is(table, key)})" for key in keys)
-    return f"{kind.columns[0]} IN ({', '.join(kind.sql(key[0]) for key in plain)})"
+    (name,) = kind.columns
+    tests = [f"{name} IN ({', '.join(kind.sql(key[0]) for key in plain)})"] if plain else []
+    return " OR ".join(tests + ([f"{name} IS NULL"] if len(plain) < len(keys) else []))
 
 
 def _is(table: Table, key: Key) -> str:
@@ -224,11 +238,6 @@ def _is(table: Table, key: Key) -> str:
         f"{name} IS NULL" if value is None else f"{name} = {table.kind.sql(value)}"
         for name, value in parts
     )
-
-
-def _bare(kind: str) -> str:
-    """A type without its collation."""
-    return kind.partition(" COLLATE")[0]
 
 
 def _int(value: int | None) -> str:

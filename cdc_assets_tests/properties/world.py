@@ -85,6 +85,8 @@ class World(Stage):
             "num_partitions": limits.partitions,
             "rows_per_range_min": 5,
             "arrow_rank_rows_max": limits.rank_rows_max,
+            # That the server is asked for its zone has its own tests, and is asked at every look.
+            "source_time_zone": "UTC",
         }
         return project
 
@@ -296,6 +298,11 @@ class World(Stage):
         self.is_model()
         for watch in self.watches:
             self.counts.update(watch.counts)
+            self.counts[f"key {watch.table.kind_name}"] += 1
+            for taken in self.lake.snapshots(watch.table):
+                kind = "chunked" if taken.chunked else "whole"
+                self.counts[f"snapshot {kind}"] += 1
+                self.counts["snapshot for a purged gap"] += taken.closes
 
     def _left(self) -> Iterator[Step]:
         """Backfills of the snapshots that are open in chunks."""

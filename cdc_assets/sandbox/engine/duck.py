@@ -13,6 +13,8 @@ from typing import Any, Protocol
 import duckdb
 import pyarrow as pa
 
+from cdc_assets.sandbox.language.keying import register
+
 Row = tuple[Any, ...]
 
 
@@ -103,5 +105,7 @@ class Connection:
 
 
 def connect(path: str, **config: str | int) -> Connection:
-    """Open a database file."""
-    return Connection(duckdb.connect(path, config=config))
+    """Open a database file, whose connections know the language's functions."""
+    raw = duckdb.connect(path, config=config)
+    register(raw)
+    return Connection(raw)

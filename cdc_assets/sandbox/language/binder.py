@@ -226,11 +226,16 @@ class ExpressionBinder:
 
     def compare(self, op: str, left: Value, right: Value) -> str:
         """`left op right` with T-SQL's conversions and collation."""
+        first, second = self._sides(op, left, right)
+        return f"({first} {op} {second})"
+
+    def _sides(self, op: str, left: Value, right: Value) -> tuple[str, str]:
+        """What DuckDB compares for two values."""
         left, right, kind = self._aligned(left, right)
-        key = collation.equality_key if op in ("=", "<>") else collation.order_key
         if kind is None:
-            return f"({left.sql} {op} {right.sql})"
-        return f"({_key(key, left, kind)} {op} {_key(key, right, kind)})"
+            return left.sql, right.sql
+        key = collation.equality_key if op in ("=", "<>") else collation.order_key
+        return _key(key, left, kind), _key(key, right, kind)
 
     def _aligned(self, left: Value, right: Value) -> tuple[Value, Value, SqlType | None]:
         """Both sides in one type; None where DuckDB compares them rightly as they are."""
@@ -271,10 +276,11 @@ class ExpressionBinder:
         operand = self.value(node.operand, scope)
         if node.query is None:
             items = [self.value(item, scope) for item in node.items]
-            kinds = {item.type.name for item in items} | {operand.type.name}
-            if len(kinds) == 1 and operand.type.name not in types.STRINGS | {"datetimeoffset"}:
-                return f"({operand.sql} {word} ({', '.join(item.sql for item in items)}))"
-            tests = " OR ".join(self.compare("=", operand, item) for item in items)
+            pairs = [self._sides("=", operand, item) for item in items]
+            if len({key for key, _ in pairs}) == 1:
+                # A key's text may be long, and is bound once for each time that it is written.
+                return f"({pairs[0][0]} {word} ({', '.join(item for _, item in pairs)}))"
+            tests = " OR ".join(f"({key} = {item})" for key, item in pairs)
             return f"(NOT ({tests}))" if node.negated else f"({tests})"
         text, columns = self.subquery(node.query, scope)
         if len(columns) != 1:

@@ -17,6 +17,7 @@ from functools import cache
 from cdc_assets.sandbox import collations
 from cdc_assets.sandbox.collations import Collation
 from cdc_assets.sandbox.language import codepages, errors, types
+from cdc_assets.sandbox.language.keying import VALUE, keyed
 from cdc_assets.sandbox.language.weights import SEPARATOR, refusal
 from cdc_assets.sandbox.results import DEFAULT_COLLATION, SqlError, SqlType
 
@@ -94,10 +95,10 @@ def equality_key(sql: str, kind: SqlType, *, plain: bool = False) -> str:
         key = f"rtrim({rules.plain(sql)}, ' ')"
         if plain:
             return key
-        other = _checked(sql, rules.doubts, rules.folded(sql), "Comparing")
-        short = rules.shorter(sql)
-        branch = f"WHEN simple({sql}) THEN {short} " if short else ""
-        return f"CASE WHEN plain({sql}) THEN {key} {branch}{other} END"
+        other = _checked(rules.doubts, rules.folded(VALUE), "Comparing")
+        short = rules.shorter(VALUE)
+        branch = f"WHEN simple({VALUE}) THEN {short} " if short else ""
+        return _plain_or(sql, key, f"{branch}{other}")
     if kind.name == "datetimeoffset":
         return f"({sql}).ticks"
     return sql
@@ -115,14 +116,10 @@ def order_key(sql: str, kind: SqlType, *, plain: bool = False) -> str:
         if plain:
             return key
         doubts = (*rules.doubts, rules.unordered)
-        other = _checked(sql, doubts, rules.ordered(rules.folded(sql)), "Ordering")
-        short = rules.shorter(sql)
-        branch = (
-            f"WHEN simple({sql}) AND NOT has_{rules.unordered}({sql}) THEN {rules.ordered(short)} "
-            if short
-            else ""
-        )
-        return f"CASE WHEN plain({sql}) THEN {key} {branch}{other} END"
+        other = _checked(doubts, rules.ordered(rules.folded(VALUE)), "Ordering")
+        short, is_ordered = rules.shorter(VALUE), f"NOT has_{rules.unordered}({VALUE})"
+        branch = f"WHEN simple({VALUE}) AND {is_ordered} THEN {rules.ordered(short)} "
+        return _plain_or(sql, key, f"{branch if short else ''}{other}")
     if kind.name == "datetimeoffset":
         return f"({sql}).ticks"
     if kind.name == "uniqueidentifier":
@@ -130,10 +127,15 @@ def order_key(sql: str, kind: SqlType, *, plain: bool = False) -> str:
     return sql
 
 
-def _checked(sql: str, doubts: Sequence[str], key: str, what: str) -> str:
+def _plain_or(sql: str, key: str, branches: str) -> str:
+    """The key of printable ASCII, and for all else what the branches of a CASE say."""
+    return f"CASE WHEN plain({sql}) THEN {key} ELSE {keyed(sql, f'CASE {branches} END')} END"
+
+
+def _checked(doubts: Sequence[str], key: str, what: str) -> str:
     """Branches of a CASE: an error for what no rule covers, else the key."""
-    doubtful = " OR ".join(f"has_{doubt}({sql})" for doubt in doubts)
-    return f"WHEN {doubtful} THEN {refusal(sql, what)} ELSE {key}"
+    doubtful = " OR ".join(f"has_{doubt}({VALUE})" for doubt in doubts)
+    return f"WHEN {doubtful} THEN {refusal(VALUE, what)} ELSE {key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,16 +232,15 @@ def _alphabet(found: Collation) -> str:
 def _binary_key(sql: str, kind: SqlType, found: Collation) -> str:
     """By code unit or byte; char and varchar by the bytes of their code page."""
     doubts = ["spaced_controls"]
-    units = sql
+    units = VALUE
     if kind.name in types.NATIONAL:
-        units = f"units({sql})"
+        units = f"units({VALUE})"
         doubts += ["other_than_latin1"] if found.binary == "BIN" else []
     elif found.codec in codepages.DOUBLE_BYTE and not found.utf8:
         doubts.append("other_than_ascii")
     elif not found.utf8:
-        units = f"byte_values_{found.codec}({sql})"
-    other = _checked(sql, doubts, f"padded({units})", "Ordering")
-    return f"CASE WHEN plain({sql}) THEN padded({sql}) {other} END"
+        units = f"byte_values_{found.codec}({VALUE})"
+    return _plain_or(sql, f"padded({sql})", _checked(doubts, f"padded({units})", "Ordering"))
 
 
 def check_comparable(kind: SqlType) -> None:

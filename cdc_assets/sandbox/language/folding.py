@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import duckdb
 
+from cdc_assets.sandbox.language.keying import register
 from cdc_assets.sandbox.language.macros import definitions
 from cdc_assets.sandbox.language.values import Value, of_python, raised
 from cdc_assets.sandbox.results import SqlError
@@ -18,6 +19,7 @@ _lock = threading.Lock()
 @lru_cache(maxsize=1)
 def _scratch() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config={"threads": 1})
+    register(connection)
     for statement in definitions():
         connection.execute(statement)
     return connection
