@@ -67,8 +67,9 @@ class Shape:
 
     `killing` is the share of runs that a process is killed in, `chunked` that of tables whose
     snapshots are read in chunks, of `chunk_rows` each, `waves` that of rounds that apply one wave
-    of one, `beside` that of runs at whose points something else happens, and `beneath` that of the
-    others whose reads a transaction gets into.
+    of one, `beside` that of runs at whose points something else happens, `beneath` that of the
+    others whose reads a transaction gets into, and `early` that of histories that apply at once
+    what the first sync brings.
     """
 
     engines: tuple[str, ...] = ("",)
@@ -79,6 +80,7 @@ class Shape:
     waves: float = 0.35
     beside: float = 0.25
     beneath: float = 0.5
+    early: float = 0.6
     rounds: int = ROUNDS
     changes: int = CHANGES
     pool: int = POOL
@@ -236,8 +238,10 @@ class _Drawing:
             self._lose()
         if self.chance(0.12):
             self.steps.append(Clock(-round(self.draw.uniform(0.5, 4), 1)))
-        work = self.work() if number else self.first()
-        self.steps.append(work)
+        self.steps.append(self.work() if number else self.first())
+        if not number and self.chance(self.shape.early):
+            # What comes later is then merged into a silver that is there, not ranked for a new one.
+            self.steps.append(Apply(self.at(IN_APPLY, Sync()), self.engine()))
         chunked = [number for number, table in enumerate(self.tables) if table.chunk_rows]
         if chunked and self.chance(self.shape.waves):
             # Silver takes what there is of an open snapshot.
@@ -271,7 +275,7 @@ def draw_history(seed: int, shape: Shape | None = None) -> History:
     drawing = _Drawing(draw, shape, tuple(tables), [kind.pool(draw, shape.pool) for kind in kinds])
     first: list[Statement] = []
     for number, pool in enumerate(drawing.pools):
-        size = min(draw.choice((0, 18, 26, 34)), len(pool))
+        size = len(pool) * draw.choice((0, 4, 5, 7)) // 10
         if size:
             first.append(Insert(number, drawing.rows(number, draw.sample(pool, size))))
     _, drawing.states, _ = run_all(first, tables, [{} for _ in tables])

@@ -35,7 +35,6 @@ from cdc_assets_tests.properties.steps import (
     Disable,
     End,
     History,
-    Moment,
     Step,
     Switch,
     Sync,
@@ -52,10 +51,7 @@ IN_EACH_TENTH = {
 }
 """What at least one history of ten has."""
 
-IN_SOME = {
-    "kill",
-    *(f"{what} {p}" for p in {*IN_SYNC, *IN_BACKFILL, *IN_APPLY} for what in ("crash", "beside")),
-} - {f"crash {moment}" for moment in Moment}
+IN_SOME = {"kill", *(f"at {point}" for point in {*IN_SYNC, *IN_BACKFILL, *IN_APPLY})}
 """What some of all have: every point at which a run stops, or something else happens."""
 
 
@@ -121,6 +117,5 @@ def _marks(step: Step) -> Iterator[str]:
         yield "beneath"
     at = getattr(step, "at", None)
     if at is not None:
-        what = str(at.what) if isinstance(at.what, End) else "beside"
-        yield what
-        yield f"{what} {at.point}"
+        yield str(at.what) if isinstance(at.what, End) else "beside"
+        yield f"at {at.point}"
