@@ -106,11 +106,11 @@ IN_WAVES = replace(SMALL, kinds=IN_RANGES, pool=16, chunked=1.0, chunk_rows=(2, 
 
 FAULTS = {
     "order reversed": (in_texts(reversed_order), SMALL, 0),
-    "= for <=>": (in_texts(null_is_no_key), WITH_NULL, 0),
-    "operation 3 ignored": (in_texts(before_images_ignored), WITH_NULL, 0),
-    "verdict read after the pin": (verdict_after_the_pin, replace(SMALL, beside=0.7), 1),
-    "a wave skipped": (wave_skipped, IN_WAVES, 0),
-    "a range delete without its stamp": (range_delete_without_its_stamp, IN_WAVES, 4),
+    "= for <=>": (in_texts(null_is_no_key), WITH_NULL, 2),
+    "operation 3 ignored": (in_texts(before_images_ignored), WITH_NULL, 2),
+    "verdict read after the pin": (verdict_after_the_pin, replace(SMALL, beside=0.7), 12),
+    "a wave skipped": (wave_skipped, IN_WAVES, 1),
+    "a range delete without its stamp": (range_delete_without_its_stamp, IN_WAVES, 10),
 }
 
 
