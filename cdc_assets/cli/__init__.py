@@ -175,12 +175,15 @@ def sql(
 def sync(
     database: Annotated[str, typer.Argument(help="Database of tables.yaml.")],
     tables: Annotated[list[str] | None, typer.Argument(help="Tables; all by default.")] = None,
+    resnapshot: Annotated[
+        bool, typer.Option("--resnapshot", help="Read them anew; those in chunks are opened alone.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Bring bronze and silver up to the source once, without Dagster."""
     from cdc_assets.cli.sync import run_sync  # noqa: PLC0415
 
-    raise typer.Exit(run_sync(database, tables or [], as_json=as_json))
+    raise typer.Exit(run_sync(database, tables or [], resnapshot=resnapshot, as_json=as_json))
 
 
 @app.command()

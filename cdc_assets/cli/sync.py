@@ -54,10 +54,12 @@ class LoadedTable:
     error: str | None
 
 
-def run_sync(key: str, tables: list[str], *, as_json: bool = False) -> int:
+def run_sync(
+    key: str, tables: list[str], *, resnapshot: bool = False, as_json: bool = False
+) -> int:
     """Sync these tables and apply them; exit status 1 when one failed."""
     database = database_of(key, tables)
-    report = sync(database, tables or None)
+    report = sync(database, tables or None, resnapshot=resnapshot)
     loaded = load_silver(database, report)
     if as_json:
         print_json({"tables": loaded, "warnings": report.warnings})

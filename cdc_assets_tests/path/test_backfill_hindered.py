@@ -220,7 +220,9 @@ def test_a_column_that_it_is_cut_on_is_dropped(project: Project) -> None:
         "ALTER TABLE dbo.items DROP COLUMN note", "UPDATE dbo.items SET name = N'y' WHERE id > 4"
     )
     source.captured()
-    with pytest.raises(SchemaChangedError, match=r"Take a new snapshot of it .*--resnapshot"):
+    with pytest.raises(
+        SchemaChangedError, match=r"Take a new snapshot of it .*cdc-assets snapshot"
+    ):
         run_backfill(project)
     (failed,) = sync(project.database(), resnapshot=True).failed
     assert "Name another one as `chunk_column`" in str(failed.error)

@@ -67,7 +67,7 @@ def test_killed_and_run_again(project: Project, point: FaultPoint, tmp_path: Pat
         load(project)
     change_items(project.source)
     if point is FaultPoint.RESET_RECORDED:
-        kill_at(project, point, tmp_path / "reached", TABLE, command="reset")
+        kill_at(project, point, tmp_path / "reached", TABLE, "--yes", command="reset")
     else:
         kill_at(project, point, tmp_path / "reached")
     load(project)

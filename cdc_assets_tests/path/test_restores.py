@@ -69,7 +69,7 @@ def test_killed_on_the_way_back(items: Project, point: FaultPoint, tmp_path: Pat
         run_sync(items)
     change_items(items.source, base=500)
     if point is FaultPoint.RESET_RECORDED:
-        kill_at(items, point, tmp_path / "reached", TABLE, command="reset")
+        kill_at(items, point, tmp_path / "reached", TABLE, "--yes", command="reset")
     else:
         reset(items.database(), TABLE)
         kill_at(items, point, tmp_path / "reached")
