@@ -78,9 +78,18 @@ def connect(config: SessionConfig) -> SparkSession:
 
 
 def release(session: SparkSession) -> None:
-    """Give a session back: its views and settings on the server, its connection here."""
-    session.client.set_retry_policies([])  # It is best effort, and the server may be gone.
-    session.stop()
+    """Give a session back: its views and settings on the server, its connection here.
+
+    Not by its `stop`: a clone lacks what that looks at, and with a server in this process, which
+    is the caller's, it would end that.
+    """
+    client = session.client
+    client.set_retry_policies([])  # It is best effort, and the server may be gone.
+    try:
+        client.release_session()
+    except Exception as error:  # noqa: BLE001 - said above
+        logger.debug("a Spark Connect session could not be released: %s", error)
+    client.close()
 
 
 def parallelism(session: SparkSession) -> int:

@@ -25,6 +25,7 @@ from cdc_assets.lake.opening import ensure_table
 from cdc_assets.lake.tables import delta_schema, query
 from cdc_assets.planning.plans import AppendPlan, CommitTag, ReadRange
 from cdc_assets.settings.model import SparkSettings
+from cdc_assets.silver.by_name import apply_changes
 from cdc_assets.sqlserver.connection import SourceConnection
 from cdc_assets.sqlserver.odbc_errors import ValueTooLargeError
 from cdc_assets_tests.engines.spark.cluster.conftest import CONNECT
@@ -36,7 +37,9 @@ from cdc_assets_tests.engines.spark.helpers import (
     lsn,
     read,
 )
-from cdc_assets_tests.path.helpers import load, run_sync
+from cdc_assets_tests.path.applying import TABLE as ITEMS
+from cdc_assets_tests.path.applying import apply_places
+from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items, load, run_sync
 from cdc_assets_tests.source import Project, Source
 
 pytestmark = pytest.mark.cluster
@@ -72,6 +75,40 @@ def test_a_table_arrives(source: Source, spark: SparkSettings, tmp_path: Path) -
     assert str(batch.engine).startswith("spark")
     assert (batch.read_seconds or 0) > 0
     assert (batch.read_mb or 0) > 0
+
+
+@ONLY_CONNECT
+def test_the_public_apply_works_in_a_connect_session(
+    source: Source, spark: SparkSettings, tmp_path: Path
+) -> None:
+    """Where tables are, as the catalog's names, and with waves of an open snapshot."""
+    create_items(source)
+    project = Project(tmp_path, source, "arrow", {ITEMS: None})
+    run_sync(project)
+    session = new_session(SessionConfig.of(spark))
+    lake = tmp_path / "lake" / project.key
+    assert apply_places(session, lake)["rows_upserted"] == 5
+    change_items(source)
+    run_sync(project)
+    applied = apply_places(session, lake)
+    assert (applied["rebuilt"], applied["overtaken"]) == (False, False)
+    project.assert_identical(ITEMS, COLUMNS)
+    session.sql(f"CREATE TABLE bronze_items USING delta LOCATION '{lake}/bronze/{ITEMS}'")
+    try:
+        named = apply_changes(
+            session,
+            "bronze_items",
+            "silver_items",
+            capture_instance=ITEMS,
+            control_table=f"{lake}/_cdc/control",
+            facts_table=f"{lake}/_cdc/facts",
+        )
+        assert named["rebuilt"]
+        found = session.sql("SELECT id FROM silver_items").collect()
+        assert sorted(row.id for row in found) == [row[0] for row in project.silver(ITEMS, ["id"])]
+    finally:
+        session.sql("DROP TABLE IF EXISTS silver_items")
+        session.sql("DROP TABLE IF EXISTS bronze_items")
 
 
 def test_tasks_share_nothing_with_this_process(
