@@ -4,12 +4,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cdc_assets.orchestration.component import SqlServerCdcComponent
     from cdc_assets.silver.by_name import Applied, apply_changes
 
-__all__ = ["Applied", "apply_changes"]
+__all__ = ["Applied", "SqlServerCdcComponent", "apply_changes"]
 __version__ = "0.1.0"
 
-_PUBLIC = {"Applied": "cdc_assets.silver.by_name", "apply_changes": "cdc_assets.silver.by_name"}
+_PUBLIC = {
+    "Applied": "cdc_assets.silver.by_name",
+    "SqlServerCdcComponent": "cdc_assets.orchestration.component",
+    "apply_changes": "cdc_assets.silver.by_name",
+}
 
 
 def __getattr__(name: str) -> Any:
