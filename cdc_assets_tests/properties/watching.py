@@ -252,7 +252,8 @@ class Watch:
     def is_complete(self) -> str:
         """What is missing for silver to be the source now, with a verdict that says so; or ""."""
         silver = self.lake.control("silver", self.table)
-        last = [c for c in self.model.commits if c.touched[self.place]][-1]
+        first, *later = self.model.commits
+        last = [first, *(c for c in later if c.touched[self.place])][-1]
         verdict = silver.get("finalized_until")
         if verdict is None or last.time is None or verdict <= last.time:
             return f"silver's verdict is {verdict}, its last change of {last.time}"
