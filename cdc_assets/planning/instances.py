@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cdc_assets.contract import Event
@@ -36,10 +36,14 @@ BRONZE_ID = "bronze_id"
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A capture instance and the first LSN that it is read for."""
+    """A capture instance and the first LSN that it is read for.
+
+    `seen` says that it was newer than the one that was read when it was first listed.
+    """
 
     identity: Identity
     start: Lsn
+    seen: bool = field(default=False, compare=False)
 
     @property
     def age(self) -> tuple[datetime, int]:
@@ -67,7 +71,9 @@ class Switch:
         `reader` is whose columns were read, where the snapshot tells: one that waited for its LSN
         may lie above a switch that came meanwhile.
         """
-        return snapshot >= self.start and (reader is None or reader.age >= self.identity.age)
+        if snapshot < self.start or reader is None or reader == self.identity:
+            return snapshot >= self.start
+        return not reader.is_near(self.identity) and reader.age > self.identity.age
 
     def proven(self, bound: Identity | None, end: Offset | None) -> Identity | None:
         """The instance last read: control's, unless the switch was told and control died before."""
@@ -110,8 +116,10 @@ def recorded_by_target(events: Iterable[FactsRow]) -> Mapping[str, tuple[Reader,
             continue
         known = found[row.target or ""]
         old = known.get(reader.identity)
-        if old is None or reader.start < old.start:
+        if old is None:
             known[reader.identity] = reader
+        elif reader.start < old.start:
+            known[reader.identity] = replace(reader, seen=old.seen)
     every: dict[str, tuple[Reader, ...]] = defaultdict(tuple)
     every.update((target, tuple(readers.values())) for target, readers in found.items())
     return every
@@ -181,7 +189,7 @@ def _recorded(row: FactsRow) -> Reader | None:
     if identity is None:
         return None
     if row.event == Event.CAPTURE_INSTANCE_SEEN:
-        return Reader(identity, Lsn.parse(detail["start_lsn"]))
+        return Reader(identity, Lsn.parse(detail["start_lsn"]), seen=True)
     newest = row.newest_lsn
     return Reader(identity, newest.next()) if newest is not None and _moves(row) else None
 
@@ -235,7 +243,10 @@ def _successor(
     ]
     if len({i.identity.source_object_id for i in found}) != 1:
         return None
-    return max(found, key=lambda i: i.identity.age)
+    newest = found[0]
+    for other in found[1:]:
+        newest = other if is_newer(other, newest) else newest
+    return newest
 
 
 def siblings(
@@ -256,10 +267,20 @@ def unseen(
     return tuple(
         other
         for other in siblings(instances, instance)
-        if other.identity not in known
-        and other.start is not None
-        and other.identity.age > instance.identity.age
+        if other.identity not in known and other.start is not None and is_newer(other, instance)
     )
+
+
+def is_newer(one: CaptureInstance, other: CaptureInstance) -> bool:
+    """Whether one was created after another, as the server lists them in one poll.
+
+    Their times are the server's local ones. Where these are near each other the first LSNs say it;
+    but for those alone, since cleanup moves them, and of two not at the same moment.
+    """
+    starts = one.start, other.start
+    if one.identity.is_near(other.identity) and None not in starts and starts[0] != starts[1]:
+        return one.start_lsn > other.start_lsn
+    return one.identity.age > other.identity.age
 
 
 def readers(bound: Identity, recorded: Sequence[Reader]) -> tuple[Reader, ...]:
@@ -267,9 +288,30 @@ def readers(bound: Identity, recorded: Sequence[Reader]) -> tuple[Reader, ...]:
 
     Of two with one start the newer comes last and is read.
     """
-    base = Reader(bound, _ALWAYS)
-    newer = [reader for reader in recorded if reader.age > base.age]
-    return (base, *sorted(newer, key=lambda reader: (reader.start, reader.age)))
+    places = {reader.identity: place for place, reader in enumerate(recorded)}
+    base = places.get(bound)
+    newer = [
+        reader
+        for place, reader in enumerate(recorded)
+        if reader.identity != bound and _is_after(recorded, place, base, bound)
+    ]
+    newer.sort(key=lambda one: (one.start, places[one.identity] if one.seen else -1, one.age))
+    return (Reader(bound, _ALWAYS), *newer)
+
+
+def _is_after(recorded: Sequence[Reader], place: int, base: int | None, bound: Identity) -> bool:
+    """Whether a recorded instance is newer than the bound one, which is at `base`, if recorded.
+
+    They stand in the order in which they were first told of, and one that was seen is newer than
+    those before it: that counts where their times do not.
+    """
+    reader = recorded[place]
+    if reader.identity.is_near(bound) and base is not None:
+        if reader.seen and place > base:
+            return True
+        if recorded[base].seen and base > place:
+            return False
+    return reader.identity.age > bound.age
 
 
 def segments(chain: Sequence[Reader], first: Lsn, last: Lsn) -> tuple[Segment, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from cdc_assets.contract import Event
@@ -16,6 +16,9 @@ from cdc_assets.errors import BookkeepingError
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.schemas import DdlChange
+
+CLOCK_STEP_MAX = timedelta(hours=2)
+"""How far a server's clock is set back, at most: each autumn by an hour, and else by less."""
 
 
 def stored_lsn(text: str, column: str, *, where: str) -> Lsn:
@@ -42,8 +45,12 @@ class Identity:
 
     @property
     def age(self) -> tuple[datetime, int]:
-        """Larger for a newer instance."""
+        """Larger for a newer instance, unless the server's clock was set back in between."""
         return self.created_at, self.change_object_id
+
+    def is_near(self, other: Identity) -> bool:
+        """Whether their times do not say which is newer: the clock may have been set back."""
+        return abs(self.created_at - other.created_at) <= CLOCK_STEP_MAX
 
     def to_dict(self) -> dict[str, Any]:
         """For an event's detail."""

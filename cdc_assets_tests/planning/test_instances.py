@@ -74,6 +74,28 @@ def test_every_lsn_is_read_from_one_instance(first: int, last: int) -> None:
     assert covered == list(range(first, last + 1))
 
 
+EARLIER_CLOCK = replace(NEW, created_at=OLD.created_at - timedelta(minutes=59))
+"""Created after `OLD`, when the server's clock had been set back."""
+
+
+def test_a_clock_that_was_set_back_hides_no_newer_instance() -> None:
+    """Of two that were created near each other the first LSNs tell, and what was seen when."""
+    instances = {**listed(OLD), **listed(EARLIER_CLOCK, start=20)}
+    assert unseen(instances, instances["dbo_t"], ()) == (instances["v2"],)
+    assert unseen(instances, instances["v2"], ()) == ()
+    opened, seen = Reader(OLD, lsn(11)), Reader(EARLIER_CLOCK, lsn(20), seen=True)
+    assert cut(readers(OLD, [opened, seen]), 12, 40) == [("dbo_t", 12, 19), ("v2", 20, 40)]
+    assert readers(EARLIER_CLOCK, [opened, seen]) == (Reader(EARLIER_CLOCK, lsn(0)),)
+
+
+def test_cleanup_that_has_moved_one_start_makes_nothing_newer() -> None:
+    """Days apart their times tell, whatever cleanup has done to one of them meanwhile."""
+    later = replace(NEW, created_at=OLD.created_at + timedelta(days=3))
+    instances = {**listed(OLD, start=50), **listed(later, start=20)}
+    assert unseen(instances, instances["v2"], ()) == ()
+    assert unseen(instances, instances["dbo_t"], ()) == (instances["v2"],)
+
+
 def test_an_older_instance_is_never_gone_back_to() -> None:
     assert readers(NEW, [Reader(OLD, lsn(50))]) == (Reader(NEW, lsn(0)),)
     assert reader_at(readers(NEW, [Reader(NEWEST, lsn(60))]), lsn(60)) == NEWEST

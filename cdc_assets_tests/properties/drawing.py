@@ -236,9 +236,7 @@ class _Drawing:
             self.steps.append(Switch(self.draw.randrange(len(self.tables))))
         if number == self.clean:
             self._lose()
-        # Not beside a switch: of two instances the newer one is told by when it was made (seed 104
-        # of an earlier drawing), and a clock that was set back tells it wrong.
-        if self.chance(0.12) and self.switch is None:
+        if self.chance(0.12):
             self.steps.append(Clock(-round(self.draw.uniform(0.5, 4), 1)))
         self.steps.append(self.work() if number else self.first())
         if not number and self.chance(self.shape.early):
