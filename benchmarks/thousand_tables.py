@@ -158,7 +158,7 @@ BENCHMARK = Benchmark(
     what="1,000 tables with bronze, silver, final hours and five checks each",
     comparisons=(
         Comparison("a fixed time: building `Definitions`", "s", target=3.0),
-        Comparison("no target: that, the repository, and its snapshot as text", "s"),
+        Comparison("the time hoped for: that, the repository, and its snapshot", "s", target=6.0),
         Comparison("a fixed time: the slowest sensor's tick, evaluated", "s", target=1.0),
     ),
     run=run,

@@ -34,7 +34,7 @@ def words(items: Project, *more: str) -> list[str]:
     ca_file = items.source.server.ca_file
     trusted = ["--ca-file", ca_file] if ca_file else []
     return [
-        *("discover", "shop", "--connection", f"file:{items.folder / 'source.odbc'}"),
+        *("discover", "store", "--connection", f"file:{items.folder / 'source.odbc'}"),
         *trusted,
         *more,
     ]
@@ -60,7 +60,7 @@ def test_what_it_writes_can_be_loaded(items: Project, commands: Commands, place:
     ended = commands.run(*words(items, "--chunked-rows", "5"))
     assert ended.code == 0, ended.err
     assert sorted(path.name for path in place.iterdir()) == sorted(NAMES)
-    written = yaml.safe_load((place / "tables.yaml").read_text())["databases"]["shop"]
+    written = yaml.safe_load((place / "tables.yaml").read_text())["databases"]["store"]
     assert written["tables"] == {
         "dbo_items": {"snapshot": "chunked"},
         "dbo_odd_name": {
@@ -71,10 +71,10 @@ def test_what_it_writes_can_be_loaded(items: Project, commands: Commands, place:
     said = ended.out.replace("\n", " ")
     assert "no unique index" in said
     assert "key id" in said
-    assert "cdc-assets doctor shop" in said
-    assert commands.run("sync", "shop").code == 0
-    assert commands.run("backfill", "shop", "dbo_items").code == 0
-    assert commands.run("doctor", "shop").out
+    assert "cdc-assets doctor store" in said
+    assert commands.run("sync", "store").code == 0
+    assert commands.run("backfill", "store", "dbo_items").code == 0
+    assert commands.run("doctor", "store").out
 
 
 def test_what_is_there_stays(items: Project, commands: Commands, place: Path) -> None:

@@ -124,7 +124,7 @@ def test_a_table_taken_out_of_the_settings_is_retired(items: Project, commands: 
 def test_names_that_the_settings_lack_and_a_wrong_option(
     items: Project, commands: Commands
 ) -> None:
-    unknown = commands.of(items).run("status", "shop")
+    unknown = commands.of(items).run("status", "store")
     assert (unknown.code, unknown.out) == (1, "")
-    assert "no database shop" in unknown.err
+    assert "no database store" in unknown.err
     assert commands.run("status", "--no-such").code == 2

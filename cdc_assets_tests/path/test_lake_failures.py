@@ -160,7 +160,7 @@ def test_what_an_error_names_as_the_way_out_is_one(items: Project) -> None:
     (error, *_) = errors(items)
     assert "cdc-assets reset" in error.hint
     shutil.rmtree(place(items, "bronze"))
-    assert command(items, "reset", items.key, TABLE).returncode == 0
+    assert command(items, "reset", items.key, TABLE, "--yes").returncode == 0
     load(items)
     items.assert_identical(TABLE, COLUMNS)
 
