@@ -31,7 +31,7 @@ from cdc_assets.lake.opening import ensure_table
 from cdc_assets.lake.tables import query
 from cdc_assets.lake.upkeep import maintain
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.plans import MaintainPlan, MaintainResult
+from cdc_assets.planning.plans import MaintainPlan
 from cdc_assets.settings.upkeep import SILVER_FILE_MB
 from cdc_assets.silver.by_name import apply_changes
 from cdc_assets.sqlserver.read import arrow_schema
@@ -153,7 +153,6 @@ class Ours:
     bronze: Bronze
     folder: Path
     rebuild_seconds: float = 0.0
-    rewritten: MaintainResult = field(default_factory=MaintainResult)
 
     @classmethod
     def of(cls, folder: Path, rows: int, choose: Choose) -> Ours:
@@ -171,7 +170,7 @@ class Ours:
         """The first apply; then upkeep, which orders files by key where that is due."""
         self.rebuild_seconds = self.apply()
         plan = MaintainPlan("silver", self.silver, (KEY,), SILVER_FILE_MB << 20)
-        self.rewritten = maintain(plan, {})
+        maintain(plan, {})
 
     def apply(self) -> float:
         """One call, and its seconds."""

@@ -50,7 +50,9 @@ def run(context: Context) -> Sequence[Figure]:
     whole = repeat(timed(snapshot), warmups=0)
     definitions = build_definitions(load_settings(file), file)
     told = {"tables": count}
-    with dg.instance_for_test(temp_dir=str(_folder(context.folder, "dagster"))) as instance:
+    home = context.folder / "dagster"
+    home.mkdir()
+    with dg.instance_for_test(temp_dir=str(home)) as instance:
         ticks = {name: repeat(_tick(definitions, instance, name)) for name in SENSORS}
     slowest = max(ticks.values(), key=lambda samples: samples.median)
     return [
@@ -145,12 +147,6 @@ def _bookkeeping(file: Path) -> None:
         for n in names
     ]
     database.lake.control.merge(lambda _: [row for pair in rows_of for row in pair])
-
-
-def _folder(folder: Path, name: str) -> Path:
-    made = folder / name
-    made.mkdir(parents=True)
-    return made
 
 
 BENCHMARK = Benchmark(

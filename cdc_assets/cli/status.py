@@ -8,10 +8,8 @@ from cdc_assets.cli.output import print_json, print_table, say
 from cdc_assets.cli.sync import database_of, every_database
 from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
-from cdc_assets.planning.records import FactsRow
-from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.planning.status import Known, TableStatus, table_statuses
-from cdc_assets.planning.waves import Waves, waves_of
+from cdc_assets.quality.backfills import open_waves
 
 _HEADS = ("table", "state", "complete until", "on time", "last sync", "rows", "headroom", "lag")
 
@@ -33,19 +31,8 @@ def _statuses(database: Database) -> list[TableStatus]:
     # Control first: the facts are written before it, so no gap that a verdict has passed is missed.
     lake, control = database.lake, database.lake.control.read()
     events = lake.facts.events()
-    known = Known(control, events, lake.facts.newest_by_kind(), _waves(database, events))
+    known = Known(control, events, lake.facts.newest_by_kind(), open_waves(database, events))
     return table_statuses(utc_now(), database.name, database.settings, known)
-
-
-def _waves(database: Database, events: list[FactsRow]) -> dict[str, Waves]:
-    found = {}
-    for target, snapshots in snapshots_by_target(events).items():
-        opened = snapshots.open_chunked
-        if opened is not None and target.startswith("bronze/"):
-            name = database.table(target.removeprefix("bronze/"))
-            rows = database.lake.facts.waves(name, opened.at.lsn)
-            found[target] = waves_of(rows, target, opened.at.lsn, Waves())
-    return found
 
 
 def _cells(status: TableStatus) -> tuple[str, ...]:

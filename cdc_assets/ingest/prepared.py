@@ -137,11 +137,7 @@ def _follow(
     if is_read and other.as_of is not None and other == snapshots.open:
         return being_seeded(prepared.table, other.as_of)
     mine, theirs = prepared.snapshot.reader, other.reader
-    if mine is None or theirs is None or mine == theirs:
-        may_be_newer = False
-    else:
-        may_be_newer = theirs.is_near(mine) or theirs.age > mine.age
-    if may_be_newer:
+    if mine is not None and theirs is not None and theirs.may_be_newer_than(mine):
         # Its event says that the rows have columns which this run does not know of.
         return CommitConflictError(
             "another run opened its snapshot for a newer capture instance, and nothing was read",

@@ -45,6 +45,12 @@ def running(runs: Sequence[dg.RunRecord]) -> str | None:
     return next(ids, None)
 
 
+def running_job(instance: dg.DagsterInstance, job: str) -> str | None:
+    """The id of a job's run that is queued or not over yet."""
+    filters = dg.RunsFilter(job_name=job, statuses=UNFINISHED)
+    return next(iter(instance.get_run_ids(filters, limit=1)), None)
+
+
 def seconds_since(run: dg.RunRecord) -> float:
     """How long ago a run was last heard of."""
     told: datetime = run.update_timestamp

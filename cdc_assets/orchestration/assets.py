@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 
 from cdc_assets.errors import CdcError
+from cdc_assets.orchestration.failing import failure
 from cdc_assets.orchestration.metadata import bronze_metadata, silver_metadata
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.sync_checks import sync_check_specs, sync_checks
@@ -41,7 +42,8 @@ def database_assets(translator: Translator) -> dg.AssetsDefinition:
             yield from _apply(context, cdc, translator, ready, failures)
         yield from checks
         if failures:
-            raise _failure(failures)
+            told = {f"cdc/{table}": str(error) for table, error in failures.items()}
+            raise failure(list(failures.values()), told)
 
     return tables
 
@@ -109,12 +111,3 @@ def _apply(
                 metadata=silver_metadata(outcome),
                 data_version=dg.DataVersion(str(outcome.applied_lsn)),
             )
-
-
-def _failure(failures: dict[str, CdcError]) -> dg.Failure:
-    """One failure for the run; retried only where every error may pass by itself."""
-    return dg.Failure(
-        description="\n".join(dict.fromkeys(str(error) for error in failures.values())),
-        metadata={f"cdc/{table}": str(error) for table, error in failures.items()},
-        allow_retries=all(error.transient for error in failures.values()),
-    )

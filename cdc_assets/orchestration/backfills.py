@@ -17,6 +17,7 @@ from cdc_assets.orchestration.asking import (
     seconds_since,
     tag_value,
 )
+from cdc_assets.orchestration.failing import failure
 from cdc_assets.orchestration.metadata import backfill_metadata
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.translator import BRONZE, Translator
@@ -60,10 +61,7 @@ def backfill_job(translator: Translator) -> dg.JobDefinition:
                 context.log.error(str(error))
                 errors.append(error)
         if errors:
-            raise dg.Failure(
-                description="\n".join(map(str, errors)),
-                allow_retries=all(error.transient for error in errors),
-            )
+            raise failure(errors)
 
     @dg.job(
         name=f"{database.key}_backfill",

@@ -5,7 +5,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition,  # what `define_asset_job` gives; Dagster exports no name for it
 )
 
-from cdc_assets.orchestration.asking import UNFINISHED
+from cdc_assets.orchestration.asking import running_job
 from cdc_assets.orchestration.checks import CHECKS
 from cdc_assets.orchestration.translator import BRONZE, SILVER, Translator
 
@@ -23,21 +23,20 @@ def database_jobs(translator: Translator) -> dict[str, UnresolvedAssetJobDefinit
     silver = [translator.asset_key(SILVER, table) for table in tables]
     health = [check.spec(translator, table).key for table in tables for check in CHECKS]
     jobs = {
-        "sync": ("sync", bronze, "Bring bronze up to SQL Server."),
-        "apply": ("apply", silver, "Bring silver up to bronze."),
+        "sync": (bronze, "Bring bronze up to SQL Server."),
+        "apply": (silver, "Bring silver up to bronze."),
         "sync_and_apply": (
-            "sync_and_apply",
             [*bronze, *silver],
             "Bring bronze up to SQL Server, and silver up to bronze.",
         ),
     }
     found = {
         name: dg.define_asset_job(
-            f"{database}_{suffix}",
+            f"{database}_{name}",
             selection=dg.AssetSelection.assets(*keys) - dg.AssetSelection.checks(*health),
             description=description,
         )
-        for name, (suffix, keys, description) in jobs.items()
+        for name, (keys, description) in jobs.items()
     }
     found["health"] = dg.define_asset_job(
         f"{database}_health_checks",
@@ -62,10 +61,8 @@ def sync_schedule(
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
     def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        filters = dg.RunsFilter(job_name=job.name, statuses=UNFINISHED)
-        running = context.instance.get_run_ids(filters, limit=1)
-        if running:
-            return dg.SkipReason(f"Run {running[0]} is at it.")
+        if (run := running_job(context.instance, job.name)) is not None:
+            return dg.SkipReason(f"Run {run} is at it.")
         return dg.RunRequest()
 
     return every_minute

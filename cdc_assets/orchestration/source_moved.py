@@ -10,9 +10,9 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from cdc_assets.errors import CdcError
 from cdc_assets.orchestration.asking import (
     ATTEMPTS_MAX,
-    UNFINISHED,
     WAVE_TAG,
     earlier_runs,
+    running_job,
     tag_value,
 )
 from cdc_assets.orchestration.resources import CdcResource
@@ -40,9 +40,8 @@ def source_sensor(translator: Translator, job: UnresolvedAssetJobDefinition) -> 
     def source_moved(
         context: dg.SensorEvaluationContext, cdc: CdcResource
     ) -> dg.RunRequest | dg.SkipReason:
-        filters = dg.RunsFilter(job_name=job.name, statuses=UNFINISHED)
-        if running := context.instance.get_run_ids(filters, limit=1):
-            return dg.SkipReason(f"Run {running[0]} is at it.")
+        if (run := running_job(context.instance, job.name)) is not None:
+            return dg.SkipReason(f"Run {run} is at it.")
         try:
             moved = cdc.source_moved(database.key)
         except CdcError as error:

@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from cdc_assets.orchestration.failing import failure
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.translator import Translator
 
@@ -23,10 +24,7 @@ def maintenance_job(translator: Translator) -> dg.JobDefinition:
             context.log.info(str(told))
         errors = [told.error for told in found if told.error is not None]
         if errors:
-            raise dg.Failure(
-                description="\n".join(str(error) for error in errors),
-                allow_retries=all(error.transient for error in errors),
-            )
+            raise failure(errors)
 
     @dg.job(
         name=f"{database.key}_maintenance",

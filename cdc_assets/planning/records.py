@@ -52,6 +52,10 @@ class Identity:
         """Whether their times do not say which is newer: the clock may have been set back."""
         return abs(self.created_at - other.created_at) <= CLOCK_STEP_MAX
 
+    def may_be_newer_than(self, other: Identity) -> bool:
+        """Whether it is newer than another one, or nothing but their first LSNs would tell."""
+        return self != other and (self.is_near(other) or self.age > other.age)
+
     def to_dict(self) -> dict[str, Any]:
         """For an event's detail."""
         return {**asdict(self), "created_at": self.created_at.isoformat()}

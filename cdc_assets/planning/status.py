@@ -76,7 +76,7 @@ class TableStatus:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the small tables of one database hold; `waves` are of open chunked snapshots."""
+    """What the small tables of one database hold; `waves` are of open snapshots, by table."""
 
     control: Mapping[str, ControlRow]
     events: Sequence[FactsRow]
@@ -105,7 +105,7 @@ def table_statuses(
                 wanted.granularity,
                 wanted.allowed_delay,
             )
-        opened = _opened(snapshots, known.waves.get(name.bronze), settings.num_partitions)
+        opened = _opened(snapshots, known.waves.get(table), settings.num_partitions)
         found.append(_status(name, known, rows, opened, judged))
     return found
 

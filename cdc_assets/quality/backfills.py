@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cdc_assets.engines.database import Database
+from cdc_assets.planning.records import FactsRow
 from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.planning.verdict import Reason
 from cdc_assets.planning.waves import Waves, waves_of
 from cdc_assets.quality.health import headrooms
+
+_BRONZE = "bronze/"
+"""What a target begins with that is a bronze of the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +29,22 @@ class OpenBackfill:
     waits: str
 
 
+def open_waves(database: Database, events: Sequence[FactsRow]) -> dict[str, Waves]:
+    """What the facts tell of each open chunked snapshot's waves, by its table; `events` are all."""
+    found = {}
+    for target, snapshots in snapshots_by_target(events).items():
+        opened = snapshots.open_chunked
+        if opened is not None and target.startswith(_BRONZE):
+            name = database.table(target.removeprefix(_BRONZE))
+            rows = database.lake.facts.waves(name, opened.at.lsn)
+            found[name.key] = waves_of(rows, target, opened.at.lsn, Waves())
+    return found
+
+
 def chunks_read(database: Database) -> dict[str, tuple[int, int]]:
     """Of each table whose chunked snapshot is open, its chunks that are read, and all of them."""
-    facts = database.lake.facts
-    snapshots = snapshots_by_target(facts.events())
-    found = {}
-    for table in database.settings.tables:
-        name = database.table(table)
-        opened = snapshots[name.bronze].open_chunked
-        if opened is not None:
-            rows = facts.waves(name, opened.at.lsn)
-            waves = waves_of(rows, name.bronze, opened.at.lsn, Waves())
-            found[table] = (len(waves.done), waves.chunks_total or 0)
-    return found
+    waves = open_waves(database, database.lake.facts.events())
+    return {table: (len(one.done), one.chunks_total or 0) for table, one in waves.items()}
 
 
 def open_backfills(database: Database) -> list[OpenBackfill]:

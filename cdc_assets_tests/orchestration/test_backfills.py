@@ -1,6 +1,5 @@
 """Chunked snapshots are read to their end by runs that a sensor asks for, whatever dies."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
@@ -19,20 +18,11 @@ JOB = "sales_backfill"
 
 
 @pytest.fixture
-def engine_name() -> str:
-    """Dagster does not know the engine: once is enough."""
-    return "arrow"
-
-
-@pytest.fixture
-def deployment(project: Project) -> Iterator[Deployment]:
+def deployment(project: Project, instance: dg.DagsterInstance) -> Deployment:
     chunked(project)
-    home = project.folder / "dagster"
-    home.mkdir()
-    with dg.instance_for_test(temp_dir=str(home)) as instance:
-        made = Deployment(project, instance)
-        made.run("sales_sync")
-        yield made
+    made = Deployment(project, instance)
+    made.run("sales_sync")
+    return made
 
 
 def tick(deployment: Deployment) -> Any:

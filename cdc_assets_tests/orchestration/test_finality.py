@@ -1,7 +1,6 @@
 """Checks and final hours are reported without a run, when they change, and each hour once."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,21 +22,12 @@ HOURS = {"granularity": "hour", "allowed_delay": "15m"}
 
 
 @pytest.fixture
-def engine_name() -> str:
-    """Dagster does not know the engine: once is enough."""
-    return "arrow"
-
-
-@pytest.fixture
-def deployment(project: Project) -> Iterator[Deployment]:
+def deployment(project: Project, instance: dg.DagsterInstance) -> Deployment:
     create_items(project.source)
     project.tables = {TABLE: None}
-    home = project.folder / "dagster"
-    home.mkdir()
-    with dg.instance_for_test(temp_dir=str(home)) as instance:
-        made = Deployment(project, instance)
-        made.run()
-        yield made
+    made = Deployment(project, instance)
+    made.run()
+    return made
 
 
 def tick(deployment: Deployment, cursor: str | None = None) -> tuple[Any, str]:

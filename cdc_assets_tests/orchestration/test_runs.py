@@ -1,7 +1,6 @@
 """Runs on an instance on disk: what a materialization tells, and what the checks say."""
 
 import time
-from collections.abc import Iterator
 
 import dagster as dg
 import pytest
@@ -28,19 +27,10 @@ NUMBERS = [
 
 
 @pytest.fixture
-def deployment(project: Project) -> Iterator[Deployment]:
+def deployment(project: Project, instance: dg.DagsterInstance) -> Deployment:
     create_items(project.source)
     project.tables = {TABLE: None}
-    home = project.folder / "dagster"
-    home.mkdir()
-    with dg.instance_for_test(temp_dir=str(home)) as instance:
-        yield Deployment(project, instance)
-
-
-@pytest.fixture
-def engine_name() -> str:
-    """Dagster does not know the engine: once is enough."""
-    return "arrow"
+    return Deployment(project, instance)
 
 
 def test_a_run_loads_and_tells_what_it_did(deployment: Deployment) -> None:

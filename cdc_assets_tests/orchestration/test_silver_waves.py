@@ -1,7 +1,5 @@
 """Silver always arrives: the sensor looks at a level (B170-B173, B183)."""
 
-from collections.abc import Iterator
-
 import dagster as dg
 import pytest
 
@@ -16,21 +14,12 @@ TABLE = "dbo_items"
 
 
 @pytest.fixture
-def engine_name() -> str:
-    """Dagster does not know the engine: once is enough."""
-    return "arrow"
-
-
-@pytest.fixture
-def deployment(project: Project) -> Iterator[Deployment]:
+def deployment(project: Project, instance: dg.DagsterInstance) -> Deployment:
     create_items(project.source)
     project.tables = {TABLE: None}
-    home = project.folder / "dagster"
-    home.mkdir()
-    with dg.instance_for_test(temp_dir=str(home)) as instance:
-        made = Deployment(project, instance)
-        made.run("sales_sync")
-        yield made
+    made = Deployment(project, instance)
+    made.run("sales_sync")
+    return made
 
 
 def request_of(deployment: Deployment, cursor: str | None = None) -> dg.RunRequest:

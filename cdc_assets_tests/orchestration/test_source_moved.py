@@ -1,6 +1,5 @@
 """A sync is asked for when the source has moved, and not before."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
@@ -16,19 +15,10 @@ pytestmark = pytest.mark.sqlserver
 
 
 @pytest.fixture
-def engine_name() -> str:
-    """Dagster does not know the engine: once is enough."""
-    return "arrow"
-
-
-@pytest.fixture
-def deployment(project: Project) -> Iterator[Deployment]:
+def deployment(project: Project, instance: dg.DagsterInstance) -> Deployment:
     create_items(project.source)
     project.tables = {"dbo_items": None}
-    home = project.folder / "dagster"
-    home.mkdir()
-    with dg.instance_for_test(temp_dir=str(home)) as instance:
-        yield Deployment(project, instance)
+    return Deployment(project, instance)
 
 
 def tick(deployment: Deployment) -> Any:
