@@ -17,7 +17,7 @@ from cdc_assets.cli.wire import wire
 from cdc_assets.engines.database import Database
 from cdc_assets.sandbox.state import LOCK_FILE
 from cdc_assets.settings import DatabaseSettings
-from cdc_assets.settings.model import EngineName, FinalitySettings, TableDefaults, TableSettings
+from cdc_assets.settings.tables import EngineName, FinalitySettings, TableDefaults, TableSettings
 from cdc_assets.sqlserver.connection import Connection, SourceConnection, connect
 from cdc_assets.sqlserver.driver import find_driver
 

@@ -21,7 +21,7 @@ from cdc_assets.contract import SnapshotMode
 from cdc_assets.engines.database import Database
 from cdc_assets.ingest.backfill import backfill
 from cdc_assets.ingest.sync import sync
-from cdc_assets.settings.model import TableSettings
+from cdc_assets.settings.tables import TableSettings
 from cdc_assets.silver.apply import apply_changes
 
 EARLY, LATE = 2, 40

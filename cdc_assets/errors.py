@@ -85,6 +85,18 @@ class SettingsError(CdcError):
     code = "settings"
 
 
+class TablePausedError(CdcError):
+    """`tables.yaml` says that the table stands still."""
+
+    code = "paused"
+
+
+class TableRenamedError(CdcError):
+    """A table that is new in `tables.yaml` is in the lake under a name that it no longer has."""
+
+    code = "renamed"
+
+
 class DriverMissingError(CdcError):
     """No ODBC driver for SQL Server, or the driver manager is not installed."""
 

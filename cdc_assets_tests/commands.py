@@ -44,21 +44,22 @@ never renamed or taken away.
 STATUS = {
     "database": "key of the database in `tables.yaml`",
     "table": "key of the table",
-    "state": "`never_loaded`, `loading` (a snapshot is open), `loaded`, or `retired` (not in"
-    " `tables.yaml` any more)",
+    "state": "`never_loaded`, `loading` (a snapshot is open), `loaded`, `paused` (it stands"
+    " still, as `tables.yaml` says), or `retired` (not in `tables.yaml` any more)",
     "bronze_complete_until": "every period that ends at or before it is complete in bronze",
     "silver_complete_until": "the same of silver",
-    "on_time": "whether silver is within `finality.allowed_delay`; `null` of a retired table",
+    "on_time": "whether silver is within `finality.allowed_delay`; `null` of one that is paused or"
+    " retired",
     "reason": "`on_time`, or what holds it back: `never_loaded`, `sync_stopped`, `capture_stopped`,"
-    " `snapshot_open`, `snapshot_settling`, `behind_bronze`; `retired`",
+    " `snapshot_open`, `snapshot_settling`, `behind_bronze`; `paused`, `retired`",
     "text": "the reason in a sentence, with what to do",
     "late_seconds": "seconds since `silver_complete_until`",
     "last_sync": "when a sync last looked at the source for it",
     "last_rows": "rows of the last batch that had any, or of the snapshot where that was later",
     "last_rows_at": "when they were recorded",
     "engine": "engine that loaded them, and why it was chosen",
-    "retention_headroom_hours": "hours that cleanup was behind the table's position, at the last"
-    " sync that had the figure",
+    "retention_headroom_hours": "hours that cleanup is behind the table's position, counted on"
+    " since a sync last looked",
     "capture_lag_seconds": "seconds that capture was behind the server's clock, at the last sync",
     "snapshot": "the open snapshot, else `null`",
     "gaps": "lost changes that nobody has acknowledged: `start`, `end`, `event`, `lsn` of each",
@@ -75,7 +76,8 @@ SNAPSHOT = {
 FINDING = {
     "check": "what was looked at: `packages`, `driver`, `spark`, `lake`, `bookkeeping`, `login`,"
     " `tls`, `grants`, `cdc`, `isolation`, `cleanup job`, `capture`, `clock`, and of each table"
-    " `table`, `columns`, `large values`, `key`, `retention`, `partitions`",
+    " `table`, `columns`, `large values`, `key`, `retention`, `partitions`,"
+    " `paused`",
     "about": "of what: `here`, a package, a database or `<database>.<table>`",
     "level": "`ok`, `warn`, `fail`, or `not visible` to this login, which needs not see it",
     "text": "what was found; an error's code in brackets",

@@ -65,6 +65,9 @@ def run_sync(
         print_json({"tables": loaded, "warnings": report.warnings})
     else:
         show_loaded(loaded, report.warnings)
+        for table in database.settings.tables if not tables else ():
+            if database.settings.is_paused(table):
+                say(f"{key}.{table} stands still: `paused: true` in tables.yaml.")
     return int(any(one.error for one in loaded))
 
 

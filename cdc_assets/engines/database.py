@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc_assets.engines.arrow.engine import ArrowEngine
 from cdc_assets.engines.choice import choose
 from cdc_assets.engines.spark.installed import require_pyspark
+from cdc_assets.errors import TablePausedError
 from cdc_assets.lake.lake import Lake
 from cdc_assets.names import DatabaseName, TableName
 from cdc_assets.planning.plans import EngineChoice
@@ -60,6 +62,12 @@ class Database:
         """The names of one of its tables."""
         return self.name.table(key)
 
+    def check_active(self, tables: Sequence[str]) -> None:
+        """Raise `TablePausedError` where one of these tables stands still."""
+        for table in tables:
+            if self.settings.is_paused(table):
+                raise paused(self.table(table))
+
     def choose(self, table: str, beyond_arrow: str = "", rows: int | None = None) -> EngineChoice:
         """Which engine works on a table, and why; see `engines.choice.choose`."""
         return choose(self.settings, table, beyond_arrow, rows)
@@ -81,6 +89,16 @@ class Database:
         return SparkEngine(
             self.source, self.settings.spark, self.settings.storage_options, self.settings.lake
         )
+
+
+def paused(table: TableName | str) -> TablePausedError:
+    """What whoever asks for a table is told that stands still."""
+    return TablePausedError(
+        "it stands still: `paused: true` in tables.yaml",
+        where=str(table),
+        hint="Take that out to let it go on; what has changed meanwhile is read then, as far as CDC"
+        " still holds it.",
+    )
 
 
 def _alter_by_spark(settings: DatabaseSettings, uri: str, change: str) -> None:

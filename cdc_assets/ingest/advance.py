@@ -41,7 +41,7 @@ from cdc_assets.planning.positions import (
     check_history,
     newest_lsn,
 )
-from cdc_assets.settings.model import DataLossPolicy
+from cdc_assets.settings.tables import DataLossPolicy
 from cdc_assets.sqlserver.connection import with_retries
 from cdc_assets.sqlserver.grants import missing_grant
 
@@ -63,6 +63,7 @@ def prepare(database: Database, known: Known, poll: Poll) -> Known:
 
 def _prepared(database: Database, known: Known, poll: Poll) -> Known:
     instance = _instance(database, known, poll)
+    known.check_name(instance)
     known = see_instances(database, known, instance, poll)
     request = SnapshotRequest(reader=known.reader(instance, poll))
     found = prepare_snapshot(database, known.name, instance, poll, known.snapshots, request)
@@ -136,6 +137,7 @@ def _work(database: Database, known: Known, poll: Poll, shared: Shared) -> Table
     instance = _instance(database, known, poll)
     if instance.name in poll.errors:
         raise poll.errors[instance.name]
+    known.check_name(instance)
     known.check_snapshot(instance, poll)
     known = see_instances(database, known, instance, poll)
     return with_name(known, instance, _turn(database, known, instance, poll, shared))

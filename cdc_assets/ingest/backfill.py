@@ -63,10 +63,11 @@ def backfill(
     wave that has begun is finished. `progress` is told how far it is after each. `snapshot` names
     the one that is meant: `SettingsError` where another is the newest open one, and for a limit
     that is none. Raises `SnapshotModeError` for an open whole one, `SourceBehindError` for a server
-    that has not reached S, and `DataLossError` where the changes beside it are lost, which abandons
-    it: the next sync does as `on_data_loss` says (seed 0016, Amendment 3).
+    that has not reached S, `TablePausedError`, and `DataLossError` where the changes beside it are
+    lost, which abandons it: the next sync does as `on_data_loss` says (seed 0016, Amendment 3).
     """
     settings = database.settings
+    database.check_active([key])
     check_limits(database.table(key), max_waves, max_seconds, min_headroom_hours)
     hours = min_headroom_hours
     limits = BackfillLimits(

@@ -17,6 +17,7 @@ from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import anew, check_history, newest_lsn
 from cdc_assets.planning.records import ControlRow, Identity
+from cdc_assets.planning.retired import check_not_renamed
 from cdc_assets.planning.snapshots import Snapshots
 
 ToldByTable = Mapping[TableName, tuple[ToldSnapshot, ...]]
@@ -41,6 +42,8 @@ class Known:
     switch: Switch | None = None
     source: SourceName | None = None
     resnapshot: bool = False
+    retired: Mapping[int, str] = field(default_factory=dict, hash=False)
+    """The tables of the lake that the settings name no more, by their source's object id."""
     recorded_end: Offset | None = None
     """How far the facts say that it was read; asked where control has no row."""
     stream: Writer | None = None
@@ -85,6 +88,11 @@ class Known:
         if taken is not None:
             newest = newest_lsn(poll, instance)
             check_history(taken.at, newest, self.name, name="snapshot")
+
+    def check_name(self, instance: CaptureInstance) -> None:
+        """Raise `TableRenamedError` for a table that only its name is new of."""
+        if self.position is None and self.snapshots.newest is None:
+            check_not_renamed(self.name, instance, self.retired)
 
     def with_opened(self, opened: PreparedSnapshot | CdcError | None) -> Known:
         """The same with its first snapshot as it was opened, or with why it was not."""

@@ -38,7 +38,7 @@ from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.positions import check_continues, check_mapped, newest_lsn
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import snapshots_by_target
-from cdc_assets.settings.model import DataLossPolicy
+from cdc_assets.settings.tables import DataLossPolicy
 from cdc_assets.sqlserver.catalog import capture_instances
 
 

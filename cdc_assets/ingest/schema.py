@@ -16,7 +16,7 @@ from cdc_assets.names import TableName
 from cdc_assets.planning.instances import Reader, segments
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.schemas import DdlChange, check_allowed, each_once, fit
-from cdc_assets.settings.model import SchemaChangePolicy
+from cdc_assets.settings.tables import SchemaChangePolicy
 from cdc_assets.sqlserver import schema_queries as queries
 from cdc_assets.sqlserver.catalog import Captured
 from cdc_assets.sqlserver.connection import Connection

@@ -84,6 +84,7 @@ def seed(
 
 
 def _seed(database: Database, key: str, copy: ArrowStream, as_of: AsOf) -> TableOutcome:
+    database.check_active([key])
     (known,) = known_tables(database, [key], database.lake.facts.newest_rows)
     table, opened = known.name, _opened(known, as_of)
     if opened is not None and opened == known.snapshots.complete:
@@ -123,6 +124,7 @@ def _plan(
     with database.connections.lend() as connection:
         instance, poll = _look(database, connection, known)
         snapshot = opened or _planned(connection, known, instance, poll, as_of)
+    known.check_name(instance)
     known = see_instances(database, known, instance, poll)
     reader = known.reader(instance, poll, after=snapshot.at.lsn)
     if opened is None:

@@ -36,6 +36,7 @@ from cdc_assets.planning.instances import (
 from cdc_assets.planning.losses import Gap, open_gaps
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import ControlRow, FactsRow
+from cdc_assets.planning.retired import retired_sources
 from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.sqlserver.catalog import capture_instances
 from cdc_assets.sqlserver.connection import with_retries
@@ -81,15 +82,17 @@ class SyncReport:
 def sync(
     database: Database, tables: Sequence[str] | None = None, *, resnapshot: bool = False
 ) -> SyncReport:
-    """Bring these tables (all of the settings' by default) up to the source's max_lsn.
+    """Bring these tables (by default all that are not paused) up to the source's max_lsn.
 
     With `resnapshot` they are read anew as a whole; their changes go on where they were. Raises
-    the errors of the connection; a table's own error is in its outcome.
+    the errors of the connection, and `TablePausedError` for a table that stands still; a table's
+    own error is in its outcome.
     """
+    names = tables or database.settings.active or tuple(database.settings.tables)
+    database.check_active(names)
     # Asked for by those without a control row, and by quiet ones, and then once for all of them.
     newest_rows = functools.cache(database.lake.facts.newest_rows)
     lately = functools.cache(lambda: told_lately(database))
-    names = tables or tuple(database.settings.tables)
     known = known_tables(database, names, newest_rows, resnapshot=resnapshot)
     try:
         poll = with_retries(lambda: poll_tables(database, known))
@@ -182,6 +185,7 @@ def known_tables(
     snapshots, gaps = snapshots_by_target(events), open_gaps(events)
     recorded, switches = recorded_by_target(events), switches_by_target(events)
     sources = source_names(events)
+    retired = retired_sources(control, database.settings.tables)
     names = [database.table(key) for key in tables]
     stale = [
         name
@@ -211,6 +215,7 @@ def known_tables(
             recorded=recorded[name.bronze],
             switch=switches.get(name.bronze),
             source=sources.get(name.bronze),
+            retired=retired,
             resnapshot=resnapshot,
             all_told=told,
         )

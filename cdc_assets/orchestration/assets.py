@@ -8,7 +8,12 @@ from cdc_assets.errors import CdcError
 from cdc_assets.orchestration.failing import failure
 from cdc_assets.orchestration.metadata import bronze_metadata, silver_metadata
 from cdc_assets.orchestration.resources import CdcResource
-from cdc_assets.orchestration.sync_checks import sync_check_specs, sync_checks
+from cdc_assets.orchestration.sync_checks import (
+    PAUSED_TEXT,
+    paused_checks,
+    sync_check_specs,
+    sync_checks,
+)
 from cdc_assets.orchestration.translator import BRONZE, SILVER, Translator
 
 Events = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
@@ -66,11 +71,19 @@ def _sync(
     except CdcError as error:
         failures.update(dict.fromkeys(tables, error))
         return
+    standing = [table for table in tables if report is None or table not in report.outcomes]
+    for table in standing:
+        context.log.info(f"{table}: {PAUSED_TEXT}")
+        checks.extend(paused_checks(translator.asset_key(BRONZE, table)))
+    if report is None:
+        return
     chunks = cdc.chunks_read(translator.database.key)
     for warning in report.warnings:
         context.log.warning(warning)
     for table in tables:
-        outcome = report.outcomes[table]
+        outcome = report.outcomes.get(table)
+        if outcome is None:
+            continue
         key = translator.asset_key(BRONZE, table)
         if outcome.error is not None:
             context.log.error(str(outcome.error))
@@ -98,6 +111,9 @@ def _apply(
     except CdcError as error:
         failures.update(dict.fromkeys(tables, error))
         return
+    for table in tables:
+        if table not in outcomes:
+            context.log.info(f"{table}: {PAUSED_TEXT}")
     for table, outcome in outcomes.items():
         if outcome.error is not None:
             context.log.error(str(outcome.error))

@@ -61,6 +61,8 @@ def sync_schedule(
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
     def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        if not translator.settings.active:
+            return dg.SkipReason("Every table is paused.")
         if (run := running_job(context.instance, job.name)) is not None:
             return dg.SkipReason(f"Run {run} is at it.")
         return dg.RunRequest()

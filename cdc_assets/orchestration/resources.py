@@ -44,17 +44,20 @@ class CdcResource(dg.ConfigurableResource[None]):
 
         return Database.of(key, load_settings(Path(self.settings_file)).databases[key])
 
-    def sync(self, key: str, tables: list[str]) -> "SyncReport":
-        """Bring bronze up to the source."""
+    def sync(self, key: str, tables: list[str]) -> "SyncReport | None":
+        """Bring bronze up to the source, of those that do not stand still; None where all do."""
         from cdc_assets.ingest.sync import sync  # noqa: PLC0415
 
-        return sync(self.database(key), tables)
+        database = self.database(key)
+        active = _active(database, tables)
+        return sync(database, active) if active else None
 
     def apply(self, key: str, tables: list[str]) -> "dict[str, ApplyOutcome]":
-        """Bring silver up to bronze."""
+        """Bring silver up to bronze, of those that do not stand still."""
         from cdc_assets.silver.apply import apply_tables  # noqa: PLC0415
 
-        return apply_tables(self.database(key), tables)
+        database = self.database(key)
+        return apply_tables(database, _active(database, tables))
 
     def maintain(self, key: str) -> "list[Upkept]":
         """Put files in order and remove what is old, of all tables of a database."""
@@ -75,7 +78,7 @@ class CdcResource(dg.ConfigurableResource[None]):
         control = database.lake.control.read()
         events = database.lake.facts.events()
         snapshots, of = snapshots_by_target(events), by_target(events)
-        names = [database.table(table) for table in database.settings.tables]
+        names = [database.table(table) for table in database.settings.active]
         floor = lowest_applied(control, [name.silver for name in names])
         changes = database.lake.facts.newest_changes(floor)
         opened = {name: snapshots[name.bronze].open_chunked for name in names}
@@ -133,3 +136,8 @@ class CdcResource(dg.ConfigurableResource[None]):
         from cdc_assets.ingest.backfill import backfill  # noqa: PLC0415
 
         return backfill(self.database(key), table, progress=progress)
+
+
+def _active(database: "Database", tables: list[str]) -> list[str]:
+    """Those that the settings ask for by now: the definitions may be older than the file is."""
+    return [table for table in tables if table in database.settings.active]

@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from cdc_assets.errors import DataLossError, SchemaChangedError, UnsupportedColumnError
+from cdc_assets.errors import (
+    DataLossError,
+    SchemaChangedError,
+    TablePausedError,
+    UnsupportedColumnError,
+)
 from cdc_assets.orchestration.metadata import runbook_entry
 from cdc_assets.orchestration.translator import BRONZE, Translator
 
@@ -14,6 +19,9 @@ if TYPE_CHECKING:
 
 NO_GAP = "no_gap"
 SCHEMA_FITS = "schema_fits"
+
+PAUSED_TEXT = "nobody looks: tables.yaml has it paused, or no longer has it."
+"""Of a table that a run was asked for and left out."""
 
 _MISFITS = (SchemaChangedError, UnsupportedColumnError)
 _DESCRIPTIONS = {
@@ -52,6 +60,13 @@ def sync_checks(key: dg.AssetKey, outcome: "TableOutcome") -> Iterator[dg.AssetC
         yield _red(key, SCHEMA_FITS, *unknown, severity=dg.AssetCheckSeverity.WARN)
     else:
         yield _green(key, SCHEMA_FITS, "Bronze holds every column that was read.")
+
+
+def paused_checks(key: dg.AssetKey) -> Iterator[dg.AssetCheckResult]:
+    """What is said of a table that stands still."""
+    for name in _DESCRIPTIONS:
+        text, code = f"Not known: {PAUSED_TEXT}", TablePausedError.code
+        yield _red(key, name, text, code, severity=dg.AssetCheckSeverity.WARN)
 
 
 def _unknown(outcome: "TableOutcome") -> tuple[str, str] | None:

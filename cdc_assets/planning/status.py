@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from cdc_assets.contract import COMPLETED_SNAPSHOT
 from cdc_assets.names import DatabaseName, TableName
+from cdc_assets.planning.health import cleaned_up_to
 from cdc_assets.planning.losses import Gap, unacknowledged
 from cdc_assets.planning.records import ControlRow, FactsRow
+from cdc_assets.planning.retired import retired_tables
 from cdc_assets.planning.snapshots import Snapshots, by_target, snapshots_of
-from cdc_assets.planning.verdict import Finality, judge_finality
-from cdc_assets.planning.waves import Waves
+from cdc_assets.planning.verdict import Finality, Reason, judge_finality, paused_finality
+from cdc_assets.planning.waves import Waves, hours_between
 from cdc_assets.settings import DatabaseSettings
-
-_BRONZE = re.compile(r"bronze/([^/]+)")
 
 
 class State(StrEnum):
@@ -27,6 +26,8 @@ class State(StrEnum):
     LOADING = "loading"
     """A snapshot is open: its first one, or a further one beside what is loaded."""
     LOADED = "loaded"
+    PAUSED = "paused"
+    """It stands still, as `tables.yaml` says."""
     RETIRED = "retired"
     """It was taken out of `tables.yaml`; its tables stay as they are."""
 
@@ -83,37 +84,49 @@ class Known:
     batches: Mapping[str, Sequence[FactsRow]]
     waves: Mapping[str, Waves]
 
+    def newest(self, target: str) -> FactsRow | None:
+        """A target's newest batch."""
+        batches = self.batches.get(target, ())
+        return batches[0] if batches else None
+
 
 def table_statuses(
     now: datetime, database: DatabaseName, settings: DatabaseSettings, known: Known
 ) -> list[TableStatus]:
     """Every table's status at `now` (UTC): those of the settings in their order, then retired."""
     events = by_target(known.events)
+    cleaned = cleaned_up_to(now, ((row, known.newest(name)) for name, row in known.control.items()))
     found = []
-    for table in (*settings.tables, *_retired(settings, known.control)):
+    for table in (*settings.tables, *retired_tables(known.control, settings.tables)):
         name = database.table(table)
         rows = events.get(name.bronze, [])
         snapshots = snapshots_of(rows)
-        judged = None
-        if table in settings.tables:
-            wanted = settings.finality_of(table)
-            judged = judge_finality(
-                now,
-                known.control.get(name.bronze),
-                known.control.get(name.silver),
-                snapshots,
-                wanted.granularity,
-                wanted.allowed_delay,
-            )
+        judged = _judged(now, name, settings, known, snapshots)
         opened = _opened(snapshots, known.waves.get(table), settings.num_partitions)
-        found.append(_status(name, known, rows, opened, judged))
+        status = _status(name, known, rows, opened, judged)
+        own = [(known.control.get(name.bronze), known.newest(name.bronze))]
+        mark = cleaned if status.state is State.PAUSED else cleaned_up_to(now, own)
+        if mark is not None:
+            status = replace(status, retention_headroom_hours=_hours(known, name, mark))
+        found.append(status)
     return found
 
 
-def _retired(settings: DatabaseSettings, control: Mapping[str, ControlRow]) -> list[str]:
-    """Tables that were loaded, and that the settings do not name any more."""
-    named = [_BRONZE.fullmatch(name) for name, row in control.items() if row.end_lsn is not None]
-    return sorted({m.group(1) for m in named if m is not None} - set(settings.tables))
+def _judged(
+    now: datetime,
+    name: TableName,
+    settings: DatabaseSettings,
+    known: Known,
+    snapshots: Snapshots,
+) -> Finality | None:
+    """How late a table is; None of a retired one, of which nobody asks that."""
+    bronze, silver = known.control.get(name.bronze), known.control.get(name.silver)
+    if name.key not in settings.tables:
+        return None
+    if settings.is_paused(name.key):
+        return paused_finality(now, bronze, silver)
+    wanted = settings.finality_of(name.key)
+    return judge_finality(now, bronze, silver, snapshots, wanted.granularity, wanted.allowed_delay)
 
 
 def _opened(snapshots: Snapshots, waves: Waves | None, per_wave: int) -> OpenSnapshot | None:
@@ -138,7 +151,7 @@ def _status(
 ) -> TableStatus:
     bronze, silver = known.control.get(name.bronze), known.control.get(name.silver)
     batches = known.batches.get(name.bronze, ())
-    newest = batches[0] if batches else None
+    newest = known.newest(name.bronze)
     loads = [row for row in batches if row.rows]
     loads += [row for row in events if row.event in COMPLETED_SNAPSHOT and row.rows]
     last = max(loads, key=lambda row: row.written_at or datetime.min, default=None)
@@ -148,7 +161,7 @@ def _status(
         state=_state(judged, bronze, opened),
         bronze_complete_until=bronze.finalized_until if bronze else None,
         silver_complete_until=silver.finalized_until if silver else None,
-        on_time=judged.passed if judged else None,
+        on_time=judged.passed if judged and judged.reason is not Reason.PAUSED else None,
         reason=str(judged.reason) if judged else str(State.RETIRED),
         text=judged.text if judged else "Not in tables.yaml any more; its tables stay.",
         late_seconds=round(judged.late_seconds, 3) if judged else None,
@@ -163,11 +176,21 @@ def _status(
     )
 
 
+def _hours(known: Known, name: TableName, cleaned: datetime) -> float | None:
+    """How far behind what was read of a table cleanup is, where it has gone up to a time."""
+    bronze = known.control.get(name.bronze)
+    if bronze is None or bronze.end_commit_ts is None:
+        return None
+    return round(hours_between(cleaned, bronze.end_commit_ts) or 0.0, 3)
+
+
 def _state(
     judged: Finality | None, bronze: ControlRow | None, opened: OpenSnapshot | None
 ) -> State:
     if judged is None:
         return State.RETIRED
+    if judged.reason is Reason.PAUSED:
+        return State.PAUSED
     if opened is not None:
         return State.LOADING
     return State.LOADED if bronze is not None and bronze.end_lsn else State.NEVER_LOADED

@@ -58,9 +58,11 @@ def judge_table(
 ) -> list[Finding]:
     """All that is to be said of one table."""
     about = f"{database}.{read.key}"
+    standing = _standing(about, read.key, settings)
     if read.error is not None:
-        return [failed("table", about, read.error)]
+        return [*standing, failed("table", about, read.error)]
     found = [
+        *standing,
         Finding("table", about, Level.OK, f"{listed(read.instances)}, and both grants"),
         *_columns(about, read, settings, largest_value_bytes),
         *_key(about, read, settings),
@@ -88,6 +90,14 @@ def judge_table(
             )
         )
     return found
+
+
+def _standing(about: str, table: str, settings: DatabaseSettings) -> list[Finding]:
+    if not settings.is_paused(table):
+        return []
+    text = "it stands still: `paused: true` in tables.yaml; its changes wait at the source"
+    step = "Take that out before cleanup has come to what was read; else it has to be read anew."
+    return [Finding("paused", about, Level.WARN, text, step)]
 
 
 def _columns(

@@ -101,6 +101,7 @@ class Reason(StrEnum):
     SNAPSHOT_SETTLING = "snapshot_settling"
     BEHIND_BRONZE = "behind_bronze"
     HEADROOM_LOW = "headroom_low"
+    PAUSED = "paused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,17 @@ def judge_finality(
     reason, text = _why_late(now, bronze, silver, snapshots, allowed)
     known = f"complete up to {until} UTC" if until else "no period is complete yet"
     return Finality(False, reason, f"{text} ({known}).", lag.total_seconds())
+
+
+def paused_finality(
+    now: datetime, bronze: ControlRow | None, silver: ControlRow | None
+) -> Finality:
+    """What is said of a table that stands still: it is not complete, and that is as it was told."""
+    until = silver.finalized_until if silver is not None else None
+    end = until or (bronze.end_commit_ts if bronze is not None else None)
+    known = f"complete up to {until} UTC" if until else "no period is complete"
+    text = f"It stands still: `paused: true` in tables.yaml ({known})."
+    return Finality(False, Reason.PAUSED, text, (now - end).total_seconds() if end else 0.0)
 
 
 def _why_late(

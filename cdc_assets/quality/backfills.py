@@ -48,10 +48,10 @@ def chunks_read(database: Database) -> dict[str, tuple[int, int]]:
 
 
 def open_backfills(database: Database) -> list[OpenBackfill]:
-    """All of a database, in the order of its settings."""
+    """All of a database but those that stand still, in the order of its settings."""
     facts = database.lake.facts
     snapshots = snapshots_by_target(facts.events())
-    names = [database.table(table) for table in database.settings.tables]
+    names = [database.table(table) for table in database.settings.active]
     opened = {name: one for name in names if (one := snapshots[name.bronze].open_chunked)}
     if not opened:
         return []

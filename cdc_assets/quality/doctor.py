@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
@@ -37,6 +38,7 @@ from cdc_assets.planning.checkup import (
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.polls import CaptureInstance, Poll, find_instance
 from cdc_assets.planning.records import ControlRow
+from cdc_assets.planning.retired import check_not_renamed, retired_sources
 from cdc_assets.planning.snapshots import Snapshots, snapshots_by_target
 from cdc_assets.planning.table_checkup import SourceColumn, TableRead, judge_table
 from cdc_assets.settings import EngineName
@@ -49,10 +51,16 @@ from cdc_assets.sqlserver.driver import find_driver
 from cdc_assets.sqlserver.grants import missing_grant
 from cdc_assets.sqlserver.types import is_known
 
-Positions = Mapping[str, Offset | None]
-
 _PIN = re.compile(r"([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?==([^\s;,]+)")
 _PACKAGE = "cdc-assets"
+
+
+@dataclass(frozen=True, slots=True)
+class _InLake:
+    """How far each table was read, and the retired ones by their source's object id."""
+
+    positions: Mapping[str, Offset | None] = field(default_factory=dict)
+    retired: Mapping[int, str] = field(default_factory=dict)
 
 
 def examine_machine() -> list[Finding]:
@@ -70,12 +78,12 @@ def examine(database: Database) -> list[Finding]:
     key = database.name.key
     found = [*_engine(database), _told("lake", key, lambda: _lake(database))]
     try:
-        positions = _positions(database)
+        in_lake = _in_lake(database)
     except CdcError as error:
         found.append(failed("bookkeeping", key, error))
-        positions = {}
+        in_lake = _InLake()
     try:
-        with_server = with_retries(lambda: _server(database, positions))
+        with_server = with_retries(lambda: _server(database, in_lake))
     except CdcError as error:
         return [*found, failed("login", key, error)]
     return [*found, *with_server]
@@ -124,18 +132,21 @@ def _lake(database: Database) -> str:
     return "written, read, and a second commit of one version refused"
 
 
-def _positions(database: Database) -> Positions:
+def _in_lake(database: Database) -> _InLake:
     control = database.lake.control.read()
     snapshots = snapshots_by_target(database.lake.facts.events())
     names = {table: database.table(table).bronze for table in database.settings.tables}
-    return {t: _position(control.get(name), snapshots[name]) for t, name in names.items()}
+    return _InLake(
+        {t: _position(control.get(name), snapshots[name]) for t, name in names.items()},
+        retired_sources(control, names),
+    )
 
 
 def _position(control: ControlRow | None, snapshots: Snapshots) -> Offset | None:
     return snapshots.position([control.end if control else None])
 
 
-def _server(database: Database, positions: Positions) -> list[Finding]:
+def _server(database: Database, in_lake: _InLake) -> list[Finding]:
     key, settings = database.name.key, database.settings
     pairs = odbc_pairs(database.source.text)
     driver = pairs.get("driver") or find_driver()
@@ -154,7 +165,7 @@ def _server(database: Database, positions: Positions) -> list[Finding]:
         found.append(judge_capture(key, poll.max, poll.clock.utc_now, read.major))
         found += judge_clock(key, skew, poll.clock.zone, settings.source_time_zone)
         for table in settings.tables:
-            told = _read_table(connection, database, table, poll, positions.get(table))
+            told = _read_table(connection, database, table, poll, in_lake)
             found += judge_table(key, told, settings, read.largest_value_bytes)
     return found
 
@@ -201,11 +212,13 @@ def _visible(connection: Connection, text: str, *values: str) -> list[dict[str, 
 
 
 def _read_table(
-    connection: Connection, database: Database, table: str, poll: Poll, position: Offset | None
+    connection: Connection, database: Database, table: str, poll: Poll, in_lake: _InLake
 ) -> TableRead:
-    wanted = database.settings.instance_of(table)
+    wanted, position = database.settings.instance_of(table), in_lake.positions.get(table)
     try:
         instance = _instance(connection, poll, wanted, database.name.key)
+        if position is None:
+            check_not_renamed(database.table(table), instance, in_lake.retired)
         there = _all_of(poll, instance)
         for one in there:
             _check_changes(connection, one)

@@ -10,10 +10,18 @@ from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
 from cdc_assets.names import TableName
 from cdc_assets.planning.finality import Told, Verdict, bronze_verdict, silver_verdict
-from cdc_assets.planning.health import CaptureHealth, Headroom, judge_capture, judge_headroom
+from cdc_assets.planning.health import (
+    CaptureHealth,
+    Headroom,
+    cleaned_up_to,
+    judge_capture,
+    judge_headroom,
+    paused_capture,
+    paused_headroom,
+)
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import by_target, snapshots_of
-from cdc_assets.planning.verdict import PERIODS, Finality, judge_finality
+from cdc_assets.planning.verdict import PERIODS, Finality, judge_finality, paused_finality
 
 LOOKS_REACH = (timedelta(minutes=15), timedelta(days=1), timedelta(days=3650))
 """How far back a table's newest batch is looked for: a quiet one is told every five minutes."""
@@ -37,7 +45,13 @@ def health(database: Database) -> dict[str, TableHealth]:
     events = by_target(database.lake.facts.events())
     now = utc_now()
     names = [database.table(table) for table in database.settings.tables]
-    looks = _looks(database, names, now)
+    active = [database.table(table) for table in database.settings.active]
+    looks = _looks(database, active or names, now)
+    cleaned = cleaned_up_to(now, ((control.get(n.bronze), looks.get(n.bronze)) for n in names))
+    if cleaned is None and len(active) < len(names):
+        # Only those that stand still, and were looked at long ago, may have seen it.
+        looks = _looks(database, names, now)
+    cleaned = cleaned_up_to(now, ((control.get(n.bronze), looks.get(n.bronze)) for n in names))
     found = {}
     for name in names:
         seen = _Seen(
@@ -46,7 +60,16 @@ def health(database: Database) -> dict[str, TableHealth]:
             events.get(name.bronze, ()),
             looks.get(name.bronze),
         )
-        found[name.key] = _judge(database, name, seen, now)
+        health = _judge(database, name, seen, now)
+        if database.settings.is_paused(name.key):
+            least = database.settings.min_headroom_hours_of(name.key)
+            health = replace(
+                health,
+                finality=paused_finality(now, seen.bronze, seen.silver),
+                headroom=paused_headroom(seen.bronze, cleaned, least),
+                capture=paused_capture(now, seen.bronze),
+            )
+        found[name.key] = health
     return found
 
 

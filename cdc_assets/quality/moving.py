@@ -30,7 +30,7 @@ def source_moved(database: Database) -> Moved:
     finally:
         database.connections.close()
     control = database.lake.control.read()
-    names = [database.table(table) for table in database.settings.tables]
+    names = [database.table(table) for table in database.settings.active]
     ends = {name.key: row.end_lsn if (row := control.get(name.bronze)) else None for name in names}
     behind = (key for key, end in ends.items() if end is None or end < (newest or ""))
     return Moved(newest, () if newest is None else tuple(behind))

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ValidationError
 
 from cdc_assets.errors import SettingsError
 from cdc_assets.settings.lakes import scheme_of
-from cdc_assets.settings.model import DatabaseSettings, Settings, TableSettings
+from cdc_assets.settings.model import DatabaseSettings, Settings
+from cdc_assets.settings.tables import TableSettings
 
 SETTINGS_VARIABLE = "CDC_TABLES"
 SETTINGS_FILE = "tables.yaml"

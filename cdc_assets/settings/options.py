@@ -20,7 +20,8 @@ from pydantic_core import PydanticUndefined
 from cdc_assets.errors import SettingsError
 from cdc_assets.lsn import Lsn
 from cdc_assets.settings.load import ENV_PREFIX, FILE_PREFIX
-from cdc_assets.settings.model import DatabaseSettings, DataLossPolicy, TableDefaults, TableSettings
+from cdc_assets.settings.model import DatabaseSettings
+from cdc_assets.settings.tables import DataLossPolicy, TableDefaults, TableSettings
 
 BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 """All that a boolean option may say."""

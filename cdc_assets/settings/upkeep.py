@@ -1,6 +1,8 @@
 """The settings of the tables' upkeep."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from cdc_assets.settings.values import SettingsModel
 
 RETENTION_HOURS_MIN = 24
 """A call or a reader that works on a version may take this long before its files may go."""
@@ -13,10 +15,8 @@ SILVER_FILE_MB = 8
 """Size of silver's files where the settings say nothing: half a million narrow rows."""
 
 
-class MaintenanceSettings(BaseModel):
+class MaintenanceSettings(SettingsModel):
     """What upkeep does to the tables, weekly or when it is called."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     retention_hours: int = Field(default=168, ge=RETENTION_HOURS_MIN, le=RETENTION_HOURS_MAX)
     """Hours that the files of an older version stay: longer than any sync, backfill, apply or query

@@ -4,11 +4,18 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from cdc_assets.contract import our_column
 from cdc_assets.names import NAME_LENGTH_MAX, ZONE_PATTERN, folded
 from cdc_assets.settings.lakes import LAKE_SCHEMES, scheme_of
+
+
+class SettingsModel(BaseModel):
+    """A part of the settings: frozen, no key but those declared, its docstrings its help."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
 
 KEY_PATTERN = r"^[A-Za-z0-9_]{1,100}$"
 """Keys become paths, asset keys and transaction ids; all of those allow these letters."""

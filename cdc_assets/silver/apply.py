@@ -56,8 +56,9 @@ def apply_tables(database: Database, tables: Sequence[str]) -> dict[str, ApplyOu
     """Bring these silver tables of the settings up to bronze's head; see `apply_all`.
 
     And after it the histories of those that have one: each fails its table alone, too, and its
-    error stands beside what was done with silver.
+    error stands beside what was done with silver. Raises `TablePausedError` where one stands still.
     """
+    database.check_active(tables)
     of = [table_of(database, key) for key in tables]
     outcomes = apply_all(database.lake, of, database.settings.max_parallel_tables)
     kept = [t for t in of if database.settings.scd_of(t.name.key) == 2]

@@ -5,13 +5,9 @@ import pytest
 from cdc_assets.errors import SettingsError
 from cdc_assets.lsn import Lsn
 from cdc_assets.settings.load import connection_text
-from cdc_assets.settings.model import (
-    DatabaseSettings,
-    DataLossPolicy,
-    SchemaChangePolicy,
-    TableSettings,
-)
+from cdc_assets.settings.model import DatabaseSettings
 from cdc_assets.settings.options import OPTIONS, UnknownOptionWarning, read_options
+from cdc_assets.settings.tables import DataLossPolicy, SchemaChangePolicy, TableSettings
 from cdc_assets_tests.reference import PAGE, page
 
 SOURCE = {"connection": "file:/run/secrets/sales", "captureInstance": "dbo_items"}

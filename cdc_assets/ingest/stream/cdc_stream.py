@@ -38,8 +38,9 @@ from cdc_assets.planning.generations import Generation
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.settings import EngineName
 from cdc_assets.settings.lakes import wants_one_engine
-from cdc_assets.settings.model import DatabaseSettings, DataLossPolicy
+from cdc_assets.settings.model import DatabaseSettings
 from cdc_assets.settings.options import read_options
+from cdc_assets.settings.tables import DataLossPolicy
 
 TRIGGER_EVERY = "10 seconds"
 """How often a query without a trigger asks the server: Spark's own default is at once again."""

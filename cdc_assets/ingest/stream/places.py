@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cdc_assets.engines.database import Database
+from cdc_assets.engines.database import Database, paused
 from cdc_assets.errors import SettingsError
 from cdc_assets.lake.lake import Lake
 from cdc_assets.names import Command, DatabaseName, TableName
 from cdc_assets.settings import DatabaseSettings, load_settings
 from cdc_assets.settings.load import FILE_PREFIX, connection_text
-from cdc_assets.settings.model import TableSettings
 from cdc_assets.settings.options import Options
+from cdc_assets.settings.tables import TableSettings
 
 SOURCE_KEY = "stream"
 """What a source is called that the options alone describe."""
@@ -134,7 +134,7 @@ def settings_of(options: Options) -> tuple[str, str, DatabaseSettings]:
     """Database key, table key and settings that the options ask for.
 
     The connection string itself stands in them, so that another process needs no file of ours.
-    Raises `SettingsError`.
+    Raises `SettingsError`, and `TablePausedError` for a table that stands still.
     """
     if "table" in options.stream:
         database, table, settings = _of_file(options)
@@ -162,6 +162,8 @@ def _of_file(options: Options) -> tuple[str, str, DatabaseSettings]:
             f"tables.yaml has no table {named}",
             hint="`table` is <database>.<table>, by their keys.",
         )
+    if found.is_paused(table):
+        raise paused(named)
     return database, table, found
 
 

@@ -38,7 +38,7 @@ from cdc_assets.planning.generations import (
     why_anew,
 )
 from cdc_assets.planning.offsets import Offset
-from cdc_assets.settings.model import DataLossPolicy
+from cdc_assets.settings.tables import DataLossPolicy
 from cdc_assets.sqlserver.catalog import capture_instances
 from cdc_assets.sqlserver.connection import with_retries
 
