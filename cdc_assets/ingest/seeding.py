@@ -124,7 +124,6 @@ def _plan(
     with database.connections.lend() as connection:
         instance, poll = _look(database, connection, known)
         snapshot = opened or _planned(connection, known, instance, poll, as_of)
-    known.check_name(instance)
     known = see_instances(database, known, instance, poll)
     reader = known.reader(instance, poll, after=snapshot.at.lsn)
     if opened is None:
@@ -191,6 +190,7 @@ def _look(database: Database, connection: Connection, known: Known) -> tuple[Cap
     wanted = database.settings.instance_of(known.name.key)
     listed = capture_instances(connection)
     instance = known.current(listed, wanted)
+    known.check_name(instance)
     poll = poll_database(
         connection,
         {i.name: i for i in siblings(listed, instance)},

@@ -77,6 +77,21 @@ def test_a_missing_grant_is_the_statement_to_run(
     assert failing(findings(commands, captured)) == set()
 
 
+def test_a_paused_table_and_one_that_only_its_name_is_new_of(
+    captured: Project, commands: Commands
+) -> None:
+    load(captured)
+    captured.tables = {"dbo_items": {"paused": True}}
+    found = findings(commands, captured)
+    assert failing(found) == set()
+    assert "stands still" in found["paused", "warn"]["text"]
+    captured.tables = {"things": {"capture_instance": "dbo_items"}}
+    found = findings(commands, captured)
+    assert failing(found) == {"table"}
+    assert "[renamed]" in found["table", "fail"]["text"]
+    assert "call it dbo_items again" in found["table", "fail"]["next_step"]
+
+
 @pytest.mark.sandbox
 def test_an_administrator_has_too_much_and_sees_more(captured: Project, commands: Commands) -> None:
     captured.write()

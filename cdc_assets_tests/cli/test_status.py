@@ -121,6 +121,21 @@ def test_a_table_taken_out_of_the_settings_is_retired(items: Project, commands: 
     ]
 
 
+def test_a_paused_table_is_not_wrong_and_nearer_to_cleanup(
+    items: Project, commands: Commands
+) -> None:
+    load_until_complete(items)
+    complete = the_table(commands, items)["silver_complete_until"]
+    items.tables = {"dbo_items": {"paused": True}}
+    ended = commands.of(items).run("status", "--json")
+    assert ended.code == 0
+    (found,) = ended.document["tables"]
+    assert (found["state"], found["on_time"], found["reason"]) == ("paused", None, "paused")
+    assert found["silver_complete_until"] == complete
+    assert "paused: true" in commands.run("status").out
+    assert "stands still" in commands.run("sync", "sales").err
+
+
 def test_names_that_the_settings_lack_and_a_wrong_option(
     items: Project, commands: Commands
 ) -> None:

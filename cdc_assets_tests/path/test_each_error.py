@@ -54,8 +54,10 @@ PROVOKED_BY = {
     "lake_unavailable": "path/test_lake_failures.py::test_a_full_disk",
     "login_refused": "cli/test_bad_input.py::test_wrong_password",
     "odbc_driver_missing": "cli/test_bad_input.py::test_no_odbc_driver",
+    "paused": "path/test_lives.py::refused",
     "permission_missing": "path/test_privileges.py"
     "::test_a_missing_grant_is_named_and_nothing_written",
+    "renamed": "path/test_lives.py::test_a_renamed_table_is_refused_and_nothing_is_written",
     "schema_changed": "path/test_schema_changes.py"
     "::test_a_type_that_bronze_cannot_hold_stops_before_reading",
     "seed_open": "path/test_seed.py::test_killed_and_run_again",

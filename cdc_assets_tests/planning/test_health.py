@@ -6,7 +6,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cdc_assets.planning.health import judge_capture, judge_headroom
+from cdc_assets.planning.health import (
+    cleaned_up_to,
+    judge_capture,
+    judge_headroom,
+    paused_capture,
+    paused_headroom,
+)
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.verdict import Reason
 
@@ -77,3 +83,47 @@ def test_capture(end_hours_ago: float, looked_hours_ago: float, reason: Reason) 
     found = judge_capture(NOW, bronze, HOUR)
     assert (found.passed, found.reason) == (reason is Reason.ON_TIME, reason)
     assert found.late_seconds == end_hours_ago * 3600
+
+
+@pytest.mark.parametrize(
+    ("looks", "hours"),
+    [
+        ([], None),
+        ([(None, look(72)), (BRONZE, None)], None),
+        ([(BRONZE, look(999.9))], None),  # Nothing was cleaned up.
+        ([(BRONZE, look(72, seen_hours_ago=30))], 42),
+        # The newest look counts: another table's tells of this one, too.
+        ([(BRONZE, look(99, seen_hours_ago=50)), (BRONZE, look(72, seen_hours_ago=1))], 71),
+    ],
+)
+def test_how_far_cleanup_is_in_a_database(
+    looks: list[tuple[ControlRow | None, FactsRow | None]], hours: float | None
+) -> None:
+    assert cleaned_up_to(NOW, looks) == (None if hours is None else NOW - hours * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("cleaned_hours_ago", "passed", "reason", "text"),
+    [
+        (None, True, Reason.PAUSED, "nothing yet"),
+        (72, True, Reason.PAUSED, "in 72.0 h"),
+        (5.9, False, Reason.HEADROOM_LOW, "in 5.9 h"),
+        (-1, False, Reason.HEADROOM_LOW, "takes by now"),
+    ],
+)
+def test_a_paused_table_runs_into_cleanup(
+    cleaned_hours_ago: float | None, passed: bool, reason: Reason, text: str
+) -> None:
+    cleaned = None if cleaned_hours_ago is None else NOW - cleaned_hours_ago * HOUR
+    found = paused_headroom(BRONZE, cleaned, hours_min=5.95)
+    assert (found.passed, found.reason) == (passed, reason)
+    assert text in found.text
+    assert "paused: true" in found.text
+    empty = paused_headroom(None, cleaned, hours_min=5.95)
+    assert (empty.passed, empty.reason) == (True, Reason.PAUSED)
+
+
+def test_of_a_paused_table_nothing_is_known_of_capture() -> None:
+    found = paused_capture(NOW, BRONZE)
+    assert (found.passed, found.reason, found.late_seconds) == (False, Reason.PAUSED, 2)
+    assert paused_capture(NOW, None).late_seconds == 0
