@@ -146,7 +146,7 @@ def _bookkeeping(file: Path) -> None:
         )
         for n in names
     ]
-    database.lake.control.merge(lambda _: [row for pair in rows_of for row in pair])
+    database.lake.control.update(lambda _: [row for pair in rows_of for row in pair])
 
 
 BENCHMARK = Benchmark(

@@ -88,7 +88,7 @@ def advance(
     control = Control(uri, storage_options or {})
     end = _offset(end_offset)
     if end is not None:
-        control.merge(lambda rows: _moved(rows, places, table_name, end, granularity))
+        control.update(lambda rows: _moved(rows, places, table_name, end, granularity))
         if is_new:
             SparkCatalog(spark).register(control_table, uri)
     rows = control.read()

@@ -69,7 +69,7 @@ class Recorder:
             self.snapshots = snapshots_by_target(self.events)
         faults.reach(FaultPoint.FACTS_WRITTEN)
         self.control.update(
-            self.database.lake.control.merge(lambda rows: list(self._rows(rows, outcomes)))
+            self.database.lake.control.update(lambda rows: list(self._rows(rows, outcomes)))
         )
 
     def measure(self) -> None:

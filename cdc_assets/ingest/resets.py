@@ -55,7 +55,7 @@ def clear(database: Database, tables: Sequence[TableName]) -> None:
         names = [name for table in tables for name in (table.bronze, table.silver, table.history)]
         return [rows[name].without_position() for name in names if name in rows]
 
-    database.lake.control.merge(cleared)
+    database.lake.control.update(cleared)
 
 
 def is_stale(control: ControlRow | None, snapshots: Snapshots) -> bool:

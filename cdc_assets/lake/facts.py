@@ -12,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_assets.contract import FACTS, Event
 from cdc_assets.lake.failures import lake_failures
+from cdc_assets.lake.kept import Kept
 from cdc_assets.lake.opening import ensure_table, open_table
 from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
 from cdc_assets.lsn import Lsn
@@ -71,6 +72,7 @@ class Facts:
     def __init__(self, uri: str, options: StorageOptions) -> None:
         self._uri = uri
         self._options = options
+        self._kept = Kept(uri, FACTS, options)
 
     def append(self, entries: Sequence[FactsEntry]) -> tuple[FactsEntry, ...]:
         """Write the entries whose transaction is not recorded yet, in one commit.
@@ -109,7 +111,7 @@ class Facts:
 
     def versions_of(self, app_ids: Iterable[str]) -> dict[str, int | None]:
         """The last version of each of these transaction ids, in one look."""
-        table = open_table(self._uri, FACTS, self._options)
+        table = self._kept.current()
         return {a: None if table is None else table.transaction_version(a) for a in app_ids}
 
     def events(self, *, with_chunks: bool = False) -> list[FactsRow]:
@@ -148,7 +150,7 @@ class Facts:
 
     def _times_of_chunks(self) -> list[datetime | None]:
         """The first time of each file that may have rows of chunks, the newest first."""
-        table = open_table(self._uri, FACTS, self._options)
+        table = self._kept.current()
         if table is None:
             return []
         names = [f"{end}.{name}" for end in ("min", "max") for name in ("event", "written_at")]
@@ -168,7 +170,7 @@ class Facts:
 
     def newest_changes(self, above: str | None = None) -> dict[str, str]:
         """The largest change LSN per target; those at or below `above` may be left out."""
-        table = open_table(self._uri, FACTS, self._options)
+        table = self._kept.current()
         if table is None:
             return {}
         floor = f" AND max_lsn > '{above}'" if above else ""
@@ -240,7 +242,7 @@ class Facts:
         `started_at` is the clock's alone, where `written_at` may have been moved past a reset;
         statistics leave out the files of other times.
         """
-        table = open_table(self._uri, FACTS, self._options)
+        table = self._kept.current()
         if table is None:
             return frozenset()
         found = query(
@@ -279,7 +281,7 @@ class Facts:
         )
 
     def _select(self, sql: str) -> list[FactsRow]:
-        table = open_table(self._uri, FACTS, self._options)
+        table = self._kept.current()
         if table is None:
             return []
         return [FactsRow(**row) for row in query(sql, facts=table).to_pylist()]

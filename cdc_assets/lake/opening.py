@@ -22,6 +22,12 @@ from cdc_assets.lake.tables import (
 )
 from cdc_assets.planning.columns import is_refused
 
+CHECKPOINT_INTERVAL = "delta.checkpointInterval"
+"""Table property: commits after which a writer makes a checkpoint."""
+CHECKPOINT_EVERY_COMMITS = 10
+"""Most commits that whoever opens a table has to read one by one: Spark's number; delta-rs's own is
+100, and opening a table then costs more than a small batch."""
+
 _MAPPING_FEATURE = "columnMapping"
 
 
@@ -81,7 +87,11 @@ def create_table(
     Where another writer comes first it is what that one has made of it: with `overwrite` that may
     be the old table still, and the caller looks at the id.
     """
-    configuration = {**(properties or {}), SCHEMA_VERSION_PROPERTY: str(contract.version)}
+    configuration = {
+        CHECKPOINT_INTERVAL: str(CHECKPOINT_EVERY_COMMITS),
+        **(properties or {}),
+        SCHEMA_VERSION_PROPERTY: str(contract.version),
+    }
     if any(is_refused(column.name) for column in columns):
         configuration[MAPPING_MODE] = "name"
     with lake_failures(uri):

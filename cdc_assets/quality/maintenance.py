@@ -216,4 +216,4 @@ def _keep_verdict(database: Database, name: TableName, silver: DeltaTable) -> No
         if version != row.verdict_version:
             yield replace(row, verdict_version=version)
 
-    database.lake.control.merge(update)
+    database.lake.control.update(update)

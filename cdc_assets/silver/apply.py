@@ -270,7 +270,7 @@ def _merged(
 
 
 def _record(found: Read, silver_id: str, work: ApplyWork, result: ApplyResult) -> ControlRow | None:
-    """Position and verdict, in one MERGE, from the row as it stands.
+    """Position and verdict, in one commit, from the row as it stands.
 
     None where another call has put a silver in this one's place since: its row stays.
     """
@@ -288,7 +288,7 @@ def _record(found: Read, silver_id: str, work: ApplyWork, result: ApplyResult) -
             )
         yield row
 
-    row = found.table.lake.control.merge(update).get(name)
+    row = found.table.lake.control.update(update).get(name)
     # Beside an open snapshot its waves are merged next.
     faults.reach(FaultPoint.SILVER_RECORDED)
     return row

@@ -268,7 +268,7 @@ def _record(
         if row != old:
             yield row
 
-    known.table.lake.control.merge(update)
+    known.table.lake.control.update(update)
     # Another snapshot may be taken in next.
     faults.reach(FaultPoint.HISTORY_RECORDED)
     return found[-1]

@@ -57,7 +57,7 @@ def lake(folder: Path) -> Lake:
     bronze = ControlRow("bronze/dbo_orders", finalized_until=UNTIL, end_commit_ts=UNTIL)
     position = {"applied_lsn": s, "snapshot_lsn": s, "verdict_version": 0}
     silver_row = ControlRow("silver/dbo_orders", finalized_until=UNTIL, **position)  # type: ignore[arg-type]
-    made.control.merge(lambda _: [bronze, silver_row])
+    made.control.update(lambda _: [bronze, silver_row])
     return made
 
 
@@ -118,7 +118,7 @@ def test_a_gap_is_told_of_whatever_is_made_of_bronze(lake: Lake, folder: Path) -
     rows = lake.control.read()
     made = [replace(rows["silver/dbo_orders"], table_name=name) for name in places]
     of_history = replace(made[0], table_name="history/dbo_orders")
-    lake.control.merge(lambda _: [*made, of_history])
+    lake.control.update(lambda _: [*made, of_history])
     assert all(is_final(name, UNTIL, at=at(folder)) for name in places)
     assert is_final("sales.dbo_orders", UNTIL, layer="history")
     start = UNTIL - timedelta(hours=3)
@@ -140,7 +140,7 @@ def test_a_gap_of_another_table_is_none_of_a_silver_whose_bronze_is_named(
     lake: Lake, folder: Path
 ) -> None:
     gold = replace(lake.control.read()["silver/dbo_orders"], table_name=str(folder / "gold"))
-    lake.control.merge(lambda _: [gold])
+    lake.control.update(lambda _: [gold])
     gap = event(Event.DATA_SKIPPED, 9, lost_from_ts=UNTIL, lost_to_ts=UNTIL)
     start = UNTIL - timedelta(hours=3)
     lake.facts.append([FactsEntry((replace(gap, target="bronze/other", lost_from_ts=start),))])

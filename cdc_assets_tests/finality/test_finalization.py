@@ -53,7 +53,7 @@ def test_a_verdict_moves_forward_only(control: str) -> None:
 
 def test_a_verdict_that_is_null_moves(control: str) -> None:
     """An apply may make the row before bronze has a verdict (seed 0019)."""
-    Control(control, {}).merge(lambda _: [ControlRow(TABLE, applied_lsn=str(Lsn.of_int(3)))])
+    Control(control, {}).update(lambda _: [ControlRow(TABLE, applied_lsn=str(Lsn.of_int(3)))])
     assert finalized_until(None, control, TABLE) is None
     assert advance(None, control, TABLE, offset(5, 1)) == NOON
     assert row(control).applied_lsn == str(Lsn.of_int(3))
@@ -75,7 +75,7 @@ def test_an_end_that_is_none(control: str, end: Any) -> None:
 def test_what_a_sync_keeps_is_the_syncs(control: str) -> None:
     """Its position is where the next poll begins: moved by a stranger, changes would be passed."""
     kept = ControlRow("bronze/orders", finalized_until=NOON, end_lsn="0x05", table_id="an id")
-    Control(control, {}).merge(lambda _: [kept])
+    Control(control, {}).update(lambda _: [kept])
     assert advance(None, control, "bronze/orders", offset(9, 600)) == NOON
     assert row(control).end_lsn == "0x05"
 
@@ -89,7 +89,7 @@ def test_what_a_sync_keeps_is_the_syncs(control: str) -> None:
 def test_any_spelling_finds_the_row(control: str, held_as: str, asked_as: str) -> None:
     lake = control.removesuffix("/_cdc/control")
     held, asked = held_as.format(lake=lake), asked_as.format(lake=lake)
-    Control(control, {}).merge(lambda _: [ControlRow(held, finalized_until=NOON)])
+    Control(control, {}).update(lambda _: [ControlRow(held, finalized_until=NOON)])
     assert is_final(None, f"file://{control}/", asked, NOON)
     advance(None, control, asked, offset(5, 90))
     assert (row(control).table_name, row(control).finalized_until) == (
@@ -153,7 +153,7 @@ def test_what_is_lost_of_a_silver_by_any_name(control: str) -> None:
     """As `apply_changes` keeps it: its bronze is to be named, else any table's loss counts."""
     lsn = str(Lsn.of_int(3))
     rows = [ControlRow("gold.orders", finalized_until=NOON, applied_lsn=lsn, snapshot_lsn=lsn)]
-    Control(control, {}).merge(lambda _: rows)
+    Control(control, {}).update(lambda _: rows)
     lost = FactsRow(
         target="bronze/orders",
         event=str(Event.DATA_SKIPPED),

@@ -1,13 +1,15 @@
 """Facts and control: each transaction once, never backwards, whoever writes at the same time."""
 
 import json
+import shutil
 import threading
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 
 from cdc_assets.contract import (
     BRONZE,
@@ -20,8 +22,8 @@ from cdc_assets.contract import (
 )
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lake.lake import Lake
-from cdc_assets.lake.opening import ensure_table, open_table
-from cdc_assets.lake.tables import MAPPING_MODE, columns_of, delta_schema
+from cdc_assets.lake.opening import CHECKPOINT_EVERY_COMMITS, ensure_table, open_table
+from cdc_assets.lake.tables import MAPPING_MODE, columns_of, delta_schema, query
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import DatabaseName
 from cdc_assets.planning.records import ControlRow, FactsRow
@@ -81,7 +83,7 @@ def test_newest_rows_and_changes(lake: Lake) -> None:
 def test_control_rows_of_other_writers_stay(lake: Lake) -> None:
     def count_up(name: str) -> None:
         for _ in range(5):
-            lake.control.merge(
+            lake.control.update(
                 lambda rows: [
                     replace(
                         rows.get(name) or ControlRow(name),
@@ -101,13 +103,52 @@ def test_control_rows_of_other_writers_stay(lake: Lake) -> None:
     }
 
 
+def test_columns_of_others_keep_their_values_in_control(lake: Lake, tmp_path: Path) -> None:
+    lake.control.update(lambda _: [ControlRow("bronze/t"), ControlRow("bronze/u")])
+    table = DeltaTable(str(tmp_path / NAME / "_cdc" / "control"))
+    table.alter.add_columns([Field("note", PrimitiveType("string"))])
+    table.update({"note": "'theirs: ' || table_name"})
+    lake.control.update(lambda rows: [replace(rows["bronze/t"], end_lsn="0x1"), ControlRow("new")])
+    table.update_incremental()
+    found = query(
+        "SELECT table_name, end_lsn, note FROM c ORDER BY table_name", c=table
+    ).to_pylist()
+    assert [tuple(row.values()) for row in found] == [
+        ("bronze/t", "0x1", "theirs: bronze/t"),
+        ("bronze/u", None, "theirs: bronze/u"),
+        ("new", None, None),
+    ]
+
+
+def test_a_reader_sees_what_others_have_written_since(lake: Lake, tmp_path: Path) -> None:
+    """Also where the table came after its first look, and where another has taken its place."""
+    other, folder = Lake(DatabaseName(NAME, str(tmp_path)), {}), tmp_path / NAME / "_cdc"
+    assert (lake.control.read(), lake.facts.events()) == ({}, [])
+    for wave in range(3):
+        other.control.update(lambda _, wave=wave: [ControlRow("t", snapshot_wave=wave)])
+        other.facts.append([entry(wave)])
+        assert lake.control.read()["t"].snapshot_wave == wave
+        assert lake.facts.version_of("t#facts") == wave
+    shutil.rmtree(folder)
+    other.control.update(lambda _: [ControlRow("u")])
+    assert set(lake.control.read()) == {"u"}
+
+
+def test_who_opens_a_table_reads_few_commits(lake: Lake, tmp_path: Path) -> None:
+    for version in range(CHECKPOINT_EVERY_COMMITS + 1):
+        lake.facts.append([entry(version)])
+    log = tmp_path / NAME / "_cdc" / "facts" / "_delta_log"
+    last = json.loads((log / "_last_checkpoint").read_text())["version"]
+    assert DeltaTable(str(log.parent)).version() - last < CHECKPOINT_EVERY_COMMITS
+
+
 def test_an_update_to_nothing_writes_nothing(lake: Lake) -> None:
-    assert lake.control.merge(lambda _: []) == {}
+    assert lake.control.update(lambda _: []) == {}
     assert lake.control.read() == {}
 
 
 def test_tables_are_born_with_comments_and_their_version(lake: Lake, tmp_path: Path) -> None:
-    lake.control.merge(lambda _: [ControlRow("bronze/t")])
+    lake.control.update(lambda _: [ControlRow("bronze/t")])
     table = DeltaTable(str(tmp_path / NAME / "_cdc" / "control"))
     assert columns_of(table) == CONTROL.columns
     assert table.metadata().description == CONTROL.comment

@@ -56,10 +56,10 @@ def test_a_compaction_between_a_look_and_a_commit(
         load(items)
     change_items(items.source, base=500)
     name, table = items.database().name, items.database().table(TABLE)
-    # Rows that control's MERGE has read are elsewhere when it commits.
-    items.database().lake.control.merge(lambda rows: [rows[f"silver/{TABLE}"]])
+    # Rows that control's update has read are elsewhere when it commits.
     before(monkeypatch, appending, "write_deltalake", lambda: compact(table.bronze_uri))
-    before(monkeypatch, control_module, "_to_arrow", lambda: compact(name.control_uri))
+    order = "table_name"
+    before(monkeypatch, control_module, "write_deltalake", lambda: compact(name.control_uri, order))
     assert run_sync(items).outcomes[TABLE].rows > 0
     assert items.database().lake.control.read()[f"bronze/{TABLE}"].end_lsn is not None
     compact(name.facts_uri)

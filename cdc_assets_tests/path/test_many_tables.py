@@ -164,6 +164,6 @@ def _break_three(project: Project) -> None:
         " @low_water_mark = @to",
     )
     source.captured()
-    project.database().lake.control.merge(
+    project.database().lake.control.update(
         lambda rows: [replace(rows["bronze/dbo_t5"], end_lsn="0xFFFFFFFF000000000001")]
     )

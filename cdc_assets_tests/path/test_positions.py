@@ -45,7 +45,7 @@ def position(project: Project, table: str = TABLE) -> str:
 
 def move(project: Project, lsn: str, table: str = TABLE) -> None:
     """Write another position into control."""
-    project.database().lake.control.merge(
+    project.database().lake.control.update(
         lambda rows: [replace(rows[f"bronze/{table}"], end_lsn=lsn)]
     )
 

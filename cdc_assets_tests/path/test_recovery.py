@@ -157,7 +157,7 @@ def test_a_missing_silver_loses_its_verdict_on_a_quiet_day(
     history = replace(
         database.lake.control.read()[f"silver/{TABLE}"], table_name=f"history/{TABLE}"
     )
-    database.lake.control.merge(lambda _: [history])
+    database.lake.control.update(lambda _: [history])
     run_sync(items)
     rows = database.lake.control.read()
     for row in (rows[f"silver/{TABLE}"], rows[f"history/{TABLE}"]):

@@ -35,7 +35,7 @@ def test_a_reset_starts_the_table_anew(items: Project) -> None:
     load(items)
     lake = items.database().lake
     ahead = "0xFFFFFFFF000000000001"
-    lake.control.merge(lambda rows: [replace(rows[f"bronze/{TABLE}"], end_lsn=ahead)])
+    lake.control.update(lambda rows: [replace(rows[f"bronze/{TABLE}"], end_lsn=ahead)])
     with pytest.raises(HistoryChangedError, match=COMMAND):
         run_sync(items)
     assert reset(items.database(), TABLE).event == Event.RESET
@@ -85,7 +85,7 @@ def test_a_position_that_the_source_does_not_know(items: Project) -> None:
     row = control.read()[f"bronze/{TABLE}"]
     assert row.end is not None
     gone = str(row.end.lsn.previous())
-    control.merge(lambda rows: [replace(rows[f"bronze/{TABLE}"], end_lsn=gone)])
+    control.update(lambda rows: [replace(rows[f"bronze/{TABLE}"], end_lsn=gone)])
     with pytest.raises(HistoryChangedError, match=f"is no commit of this database.*{COMMAND}"):
         run_sync(items)
 
@@ -181,7 +181,7 @@ def test_a_bronze_that_was_given_up_and_put_back(items: Project, tmp_path: Path)
     assert load(items)[0].work is Work.SNAPSHOT
     shutil.rmtree(bronze)
     shutil.move(tmp_path / "old", bronze)
-    lake.control.merge(lambda rows: [row.without_position() for row in rows.values()])
+    lake.control.update(lambda rows: [row.without_position() for row in rows.values()])
     change_items(items.source, base=500)
     with pytest.raises(TableReplacedError, match=f"another one stands in its place.*{COMMAND}"):
         run_sync(items)

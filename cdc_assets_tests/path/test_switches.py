@@ -41,7 +41,7 @@ def switch_without_control(items: Project, monkeypatch: pytest.MonkeyPatch, rows
         raise KeyboardInterrupt
 
     with monkeypatch.context() as crash:
-        crash.setattr(Control, "merge", die)
+        crash.setattr(Control, "update", die)
         with pytest.raises(KeyboardInterrupt):
             sync(items.database())
     assert len(events(items, Event.CAPTURE_INSTANCE_SWITCHED)) == 1

@@ -262,7 +262,7 @@ def test_a_stream_without_any_snapshot(project: Project) -> None:
         row = FactsRow(name.changes_app, number, name.bronze, max_lsn=lsn, written_at=at)
         bookkeeping.facts.append([FactsEntry((row,))])
         end = ControlRow(name.bronze, at, lsn, at, changed_lsn=lsn)
-        bookkeeping.control.merge(lambda _: [end])
+        bookkeeping.control.update(lambda _: [end])
 
     given: dict[str, Any] = {"keys": ["id"], **places(project), "granularity": "second"}
     uris = f"{lakes}/bronze/{TABLE}", f"{lakes}/silver/{TABLE}"

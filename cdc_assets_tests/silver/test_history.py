@@ -197,7 +197,7 @@ class World:
             end_lsn=str(lsn(number)),
             end_commit_ts=at(number),
         )
-        self.lake.control.merge(lambda _: [row])
+        self.lake.control.update(lambda _: [row])
 
     def applied(self) -> None:
         """A call; of some the record is lost, or they are made again from an old one."""
@@ -205,7 +205,7 @@ class World:
         apply_history(self.table)
         if self.random.random() < 0.3:
             old = before or ControlRow("history/t")
-            self.lake.control.merge(lambda _: [old])
+            self.lake.control.update(lambda _: [old])
             if before is not None or self.random.random() < 0.5:
                 apply_history(self.table)
 
@@ -293,7 +293,7 @@ def test_history_is_the_table_at_every_commit(tmp_path: Path, seed: int) -> None
     assert held(world.versions(), world.now) == sorted(world.rows.values(), key=repr)
     # Applied again from the very beginning, nothing is written but an empty commit.
     before = sorted(map(repr, world.versions()))
-    world.lake.control.merge(lambda _: [replace(row, applied_lsn=None, snapshot_lsn=None)])
+    world.lake.control.update(lambda _: [replace(row, applied_lsn=None, snapshot_lsn=None)])
     apply_history(world.table)
     assert sorted(map(repr, world.versions())) == before
 

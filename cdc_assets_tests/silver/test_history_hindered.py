@@ -126,7 +126,7 @@ def test_another_key(world: World, merges: int, *, is_applied: bool) -> None:
     # Calls whose records were lost do it all again.
     before = sorted(map(repr, world.versions()))
     for lost in (replace(row, applied_lsn=str(lsn(16)), snapshot_lsn=None), old):
-        world.lake.control.merge(lambda _, lost=lost: [lost])
+        world.lake.control.update(lambda _, lost=lost: [lost])
         apply_history(world.table)
         assert sorted(map(repr, world.versions())) == before
 
@@ -237,7 +237,7 @@ def test_a_bronze_that_only_spark_reads(world: World) -> None:
     world.now = 20
     known = world.lake.control.read()["bronze/t"]
     row = replace(known, end_lsn=str(lsn(20)), end_commit_ts=at(20), changed_lsn=str(lsn(16)))
-    world.lake.control.merge(lambda _: [row])
+    world.lake.control.update(lambda _: [row])
     assert apply_history(hindered(world, merged)).applied_lsn == lsn(16)
     assert len(plans) == 1
 

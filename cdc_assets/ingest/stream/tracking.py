@@ -26,7 +26,7 @@ class Tracker:
     def told(self, end: Offset) -> None:
         """Take an end offset: data first, so this comes after its micro-batch."""
         if self._last is None or end.lsn > self._last.lsn:
-            self.control.merge(lambda rows: self._moved(rows.get(self.table_name), end))
+            self.control.update(lambda rows: self._moved(rows.get(self.table_name), end))
             self._last = end
 
     def _moved(self, old: ControlRow | None, end: Offset) -> Iterator[ControlRow]:
