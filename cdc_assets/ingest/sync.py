@@ -1,4 +1,4 @@
-"""The sync of one database: one poll, tables side by side, one facts commit, one control MERGE.
+"""The sync of one database: one poll, tables side by side, one commit of facts, one of control.
 
 One table's failure fails that table alone; what the others wrote is recorded all the same.
 """
@@ -39,7 +39,7 @@ from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.retired import retired_sources
 from cdc_assets.planning.snapshots import snapshots_by_target
 from cdc_assets.sqlserver.catalog import capture_instances
-from cdc_assets.sqlserver.connection import with_retries
+from cdc_assets.sqlserver.connection import IDLE_CONNECTIONS_MAX, with_retries
 from cdc_assets.sqlserver.grants import missing_grant
 
 
@@ -99,7 +99,7 @@ def sync(
         recorder = Recorder(database, poll, {one.name.bronze: one.snapshots for one in known})
         outcomes = _advanced(database, known, recorder, lately)
     finally:
-        database.connections.close()
+        database.connections.close(but=IDLE_CONNECTIONS_MAX)
     gaps = _gaps(known, recorder.events)
     told = {
         o.table: replace(

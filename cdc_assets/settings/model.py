@@ -22,7 +22,7 @@ from cdc_assets.settings.values import Key, LakeUri, SettingsModel, Zone
 PARALLEL_TABLES_MAX = 64
 """Tables that one run may be told to read at the same time."""
 
-ARROW_RANK_ROWS_MAX = 2_000_000
+ARROW_RANK_ROWS_MAX = 1_500_000
 """Rows that the arrow engine ranks at once where the settings say nothing."""
 
 

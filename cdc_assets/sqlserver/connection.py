@@ -38,6 +38,8 @@ DATABASE_ATTEMPTS_MAX = 2
 """For a name that is wrong it ends soon, and a server that was just started may have it by then."""
 CONNECTIONS_MAX = 16
 """Connections that one run has open at the same time, where the settings say nothing."""
+IDLE_CONNECTIONS_MAX = 1
+"""Connections that stay open after a sync, for the poll of the next one in the same process."""
 ROWS_PER_BATCH_MAX = 65_535
 BYTES_PER_BATCH_MAX = 8 << 20
 """Fetch buffer of one reader; arrow-odbc holds two of them while it fetches concurrently."""
@@ -220,10 +222,10 @@ class Connections:
         with self._lock:
             self._idle.append(connection)
 
-    def close(self) -> None:
-        """Close the idle ones."""
+    def close(self, *, but: int = 0) -> None:
+        """Close the idle ones, or all `but` so many."""
         with self._lock:
-            idle, self._idle = self._idle, []
+            idle, self._idle = self._idle[but:], self._idle[:but]
         for connection in idle:
             connection.close()
 
