@@ -129,7 +129,7 @@ def discover(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write tables.yaml, workspace.yaml and dagster.yaml for a database that captures tables.
+    """Write tables.yaml, its schema, workspace.yaml and dagster.yaml for a captured database.
 
     It says what it chose and why: keys, names, columns, snapshots in chunks; and leaves out what
     cannot be loaded. By default it looks at the sandbox.
@@ -138,6 +138,17 @@ def discover(
 
     wanted = Wanted(connection, ca_file, lake, name, chunked_rows, force)
     raise typer.Exit(run_discover(wanted, as_json=as_json))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of tables.yaml, for editors: after an upgrade, into tables.schema.json.
+
+    `discover` writes it, and names it in the first line of tables.yaml.
+    """
+    from cdc_assets.settings.schema import schema_text  # noqa: PLC0415
+
+    sys.stdout.write(schema_text())
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`cdc-assets discover`: `tables.yaml`, `workspace.yaml` and `dagster.yaml` for a database."""
+"""`cdc-assets discover`: `tables.yaml` and its schema, and Dagster's files, for a database."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cdc_assets.planning.discovery import Choice, choose_tables, key_of
 from cdc_assets.quality.discovering import discover
 from cdc_assets.settings import DatabaseSettings, find_settings, load_settings
 from cdc_assets.settings.load import ENV_PREFIX, FILE_PREFIX, connection_text
+from cdc_assets.settings.schema import SCHEMA_FILE, first_line, schema_text
 from cdc_assets.sqlserver.connection import SourceConnection
 
 SANDBOX_CONNECTION = "file:.cdc/sandbox/sales.odbc"
@@ -99,6 +100,7 @@ def _source(wanted: Wanted, ca_file: str | None, folder: Path) -> SourceConnecti
 def _text(name: str, wanted: Wanted, ca_file: str | None, choices: Sequence[Choice]) -> str:
     """The settings: a line a table, with why it is as it is; what cannot be loaded as a comment."""
     lines = [
+        first_line(),
         "# What is loaded from where. One line adds a table; its key is its capture instance.",
         "databases:",
         f"  {name}:",
@@ -126,14 +128,17 @@ def _flow(value: Any) -> str:
 
 
 def _write(target: Path, text: str, *, force: bool) -> tuple[list[str], list[str]]:
-    """Write what is not there, or all with `force`; the files written and those kept."""
+    """Write what is not there, or all with `force`; the files written and those kept.
+
+    The schema is this release's, whatever is there: it is of no one's making but ours.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
-    contents = {target: text}
+    contents = {target: text, target.parent / SCHEMA_FILE: schema_text()}
     for name in _BESIDE:
         contents[target.parent / name] = (files("cdc_assets.cli") / "files" / name).read_text()
     written, kept = [], []
     for path, content in contents.items():
-        if path.exists() and not force:
+        if path.exists() and not force and path.name != SCHEMA_FILE:
             kept.append(str(path))
             continue
         path.write_text(content, encoding="utf-8")

@@ -19,11 +19,15 @@ from cdc_assets.settings.tables import TableSettings
 SETTINGS_VARIABLE = "CDC_TABLES"
 SETTINGS_FILE = "tables.yaml"
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+VARIABLE_PATTERN = r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}"
+"""A variable of the environment in a value."""
+
+_VARIABLE = re.compile(VARIABLE_PATTERN)
 FILE_PREFIX = "file:"
 """Of a connection string that stands in a file."""
 ENV_PREFIX = "env:"
 """Of one that stands in an environment variable."""
+_REFERENCE = "See docs/reference/settings.md."
 _QUOTED = re.compile(r"'[^']{2,}'|\"[^\"]{2,}\"")
 
 Path_ = tuple[str, ...]
@@ -130,9 +134,9 @@ def _first_error(file: Path, error: ValidationError, lines: dict[Path_, int]) ->
             f"unknown key {key}", where=where, hint=f"{meant}Allowed: {', '.join(allowed)}."
         )
     if first["type"] == "missing":
-        return SettingsError(f"{key} is missing", where=where, hint="Add it; see README.")
+        return SettingsError(f"{key} is missing", where=where, hint=f"Add it. {_REFERENCE}")
     message = first["msg"].removeprefix("Value error, ")
-    return SettingsError(f"{key}: {message}", where=where, hint="See README for the settings.")
+    return SettingsError(f"{key}: {message}", where=where, hint=_REFERENCE)
 
 
 def _allowed_keys(path: Path_) -> list[str]:

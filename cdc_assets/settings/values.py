@@ -4,7 +4,14 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
 
 from cdc_assets.contract import our_column
 from cdc_assets.names import NAME_LENGTH_MAX, ZONE_PATTERN, folded
@@ -20,7 +27,8 @@ class SettingsModel(BaseModel):
 KEY_PATTERN = r"^[A-Za-z0-9_]{1,100}$"
 """Keys become paths, asset keys and transaction ids; all of those allow these letters."""
 
-_DURATION = re.compile(r"(\d+)\s*(s|m|h|d)")
+DURATION_PATTERN = r"(\d+)\s*(s|m|h|d)"
+_DURATION = re.compile(DURATION_PATTERN)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -32,12 +40,34 @@ def _duration(value: Any) -> Any:
     raise ValueError("a duration is a whole number and a unit: 30s, 15m, 2h or 1d")
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration)]
+def duration_text(value: timedelta) -> str:
+    """A duration as the settings write it, in the largest unit that is exact."""
+    seconds = int(value.total_seconds())
+    for unit, count in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds and seconds % count == 0:
+            return f"{seconds // count}{unit}"
+    return f"{seconds}s"
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(_duration),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": rf"^\s*{DURATION_PATTERN}\s*$",
+            "examples": ["30s", "15m", "2h", "1d"],
+        }
+    ),
+]
 Key = Annotated[str, Field(pattern=KEY_PATTERN)]
 
 
+OWNER_PATTERN = r"team:[\w.-]+|[^@\s]+@[^@\s]+\.[^@\s]+"
+
+
 def _owner(value: str) -> str:
-    if re.fullmatch(r"team:[\w.-]+|[^@\s]+@[^@\s]+\.[^@\s]+", value):
+    if re.fullmatch(OWNER_PATTERN, value):
         return value
     raise ValueError("an owner is an e-mail address or team:name")
 
@@ -68,7 +98,29 @@ def _lake(value: str) -> str:
     return value
 
 
-LakeUri = Annotated[str, AfterValidator(_lake)]
+_NO_SCHEME = "(?![A-Za-z][A-Za-z0-9+.-]*://)"
+LakeUri = Annotated[
+    str,
+    AfterValidator(_lake),
+    WithJsonSchema(
+        {"type": "string", "pattern": rf"^(?:(?:{'|'.join(LAKE_SCHEMES)})://|{_NO_SCHEME})[^\n]*\S"}
+    ),
+]
 Zone = Annotated[str, Field(pattern=ZONE_PATTERN)]
-Owner = Annotated[str, AfterValidator(_owner)]
-Rename = Annotated[dict[str, Annotated[str, AfterValidator(_name)]], AfterValidator(_different)]
+Owner = Annotated[
+    str,
+    AfterValidator(_owner),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": f"^(?:{OWNER_PATTERN})$",
+            "examples": ["team:sales", "someone@example.com"],
+        }
+    ),
+]
+Name = Annotated[
+    str,
+    AfterValidator(_name),
+    WithJsonSchema({"type": "string", "pattern": rf"^[^\u0000-\u001f]{{1,{NAME_LENGTH_MAX}}}$"}),
+]
+Rename = Annotated[dict[str, Name], AfterValidator(_different)]

@@ -12,7 +12,7 @@ from cdc_assets_tests.cli.conftest import Commands
 from cdc_assets_tests.source import Project
 
 PROJECT = Path(__file__).parents[2]
-NAMES = ("tables.yaml", "workspace.yaml", "dagster.yaml")
+NAMES = ("tables.yaml", "tables.schema.json", "workspace.yaml", "dagster.yaml")
 
 pytestmark = [
     pytest.mark.sqlserver,
@@ -81,7 +81,7 @@ def test_what_is_there_stays(items: Project, commands: Commands, place: Path) ->
     place.mkdir()
     (place / "dagster.yaml").write_text("# mine\n")
     found = commands.run(*words(items, "--json")).document
-    assert [Path(path).name for path in found["written"]] == ["tables.yaml", "workspace.yaml"]
+    assert [Path(path).name for path in found["written"]] == [*NAMES[:2], "workspace.yaml"]
     assert [Path(path).name for path in found["kept"]] == ["dagster.yaml"]
     assert [(t["key"], t["rows"], t["left_out"]) for t in found["tables"]] == [("dbo_items", 5, "")]
     (place / "tables.yaml").write_text("# mine\n")
@@ -118,6 +118,6 @@ def test_a_connection_string_is_never_taken_from_the_command_line(
 
 def test_the_files_beside_are_those_of_this_project(engine_name: str) -> None:
     """They are the package's, so that an installed one has them too; but for a comment."""
-    for name in NAMES[1:]:
+    for name in NAMES[2:]:
         ours = (package_files("cdc_assets.cli") / "files" / name).read_text()
         assert yaml.safe_load(ours) == yaml.safe_load((PROJECT / name).read_text())
