@@ -74,6 +74,21 @@ def test_checks_jobs_sensor_and_schedule(definitions: dg.Definitions) -> None:
     assert repository.has_schedule_def("sales_sync_every_minute")
 
 
+def test_a_run_is_one_process(definitions: dg.Definitions) -> None:
+    """B179: a step in a process of its own would start a Spark of its own."""
+    repository = definitions.get_repository_def()
+    executors = {job.executor_def.name for job in repository.get_all_jobs()}
+    assert executors == {dg.in_process_executor.name}
+
+
+def test_nothing_runs_for_a_partition_that_is_missing(definitions: dg.Definitions) -> None:
+    """B180: what runs has no partitions, what has them does not run, and nothing is automated."""
+    nodes = list(definitions.resolve_asset_graph().asset_nodes)
+    assert [node.key for node in nodes if node.automation_condition is not None] == []
+    assert {node.key.path[1] for node in nodes if node.is_executable} == {"bronze", "silver"}
+    assert {node.key.path[1] for node in nodes if node.is_partitioned} == {"final"}
+
+
 def test_loading_imports_nothing_heavy_and_connects_to_nothing(settings_file: Path) -> None:
     """The address is one that never answers: a connection would hang, not pass."""
     code = (

@@ -69,6 +69,7 @@ def test_a_failing_table_fails_alone(deployment: Deployment) -> None:
 
 
 def test_a_gap_turns_no_gap_red(deployment: Deployment) -> None:
+    """B175: the run fails, and silver of the table is left as it is."""
     source = deployment.project.source
     deployment.run()
     assert deployment.check("bronze", "no_gap").passed
@@ -83,6 +84,7 @@ def test_a_gap_turns_no_gap_red(deployment: Deployment) -> None:
     )
     result = deployment.run()
     assert not result.success
+    assert materialized(result) == {}
     check = deployment.check("bronze", "no_gap")
     assert not check.passed
     assert "cleanup" in check.description
