@@ -50,7 +50,7 @@ else
 	$(BIN)/pytest -m cluster
 endif
 
-test-clients: $(READY)-dev ## drivers of other languages against the sandbox, built from their registries
+test-clients: $(READY)-clients ## with programs of others: a browser, Postgres, drivers of other languages
 	$(BIN)/pytest -m clients
 
 test-sqlserver: ## those of them that a real server passes (CDC_TEST_CONNECTION_STRING names it)
@@ -95,6 +95,10 @@ $(READY)-spark: $(LOCKED)
 $(READY)-dev: $(LOCKED)
 	@$(SETUP) sandbox dev
 	@touch $(READY)-sandbox $@
+
+$(READY)-clients: $(LOCKED)
+	@$(SETUP) sandbox dev clients
+	@touch $(READY)-sandbox $(READY)-dev $@
 
 $(READY)-all: $(LOCKED)
 	@$(SETUP) sandbox spark dev

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Makes a checkout ready to run: what the system lacks, .venv, and the locked packages.
 #
-#   scripts/setup.sh [sandbox] [spark] [dev]
+#   scripts/setup.sh [sandbox] [spark] [dev] [clients]
 #
-# Each word adds an extra or group of pyproject.toml; nothing that is there is ever removed, so a
+# Each word adds an extra or group of pyproject.toml, `clients` the programs of others that
+# `make test-clients` starts: a browser, Postgres, FreeTDS. Nothing that is there is ever removed, so a
 # later call with fewer words costs a second and takes nothing away. Everything that the system
 # lacks is found before anything is changed. PYTHON=/path/to/python picks another interpreter.
 set -eu
@@ -15,6 +16,7 @@ libgssapi_krb5.so.2=libgssapi-krb5-2"
 JAVA_OLDEST=17
 JAVA_INSTALLED="21 17" # the newest that apt offers is taken
 JAVA_FOLDER=${JAVA_FOLDER:-/usr/lib/jvm}
+PROGRAMS="chromium=chromium pg_ctlcluster=postgresql tsql=freetds-bin,tdsodbc"
 
 say() { echo "setup: $*"; }
 
@@ -51,6 +53,13 @@ for pair in sys.argv[1:]:
     except OSError:
         print(package)
 ' $LIBRARIES | sort -u
+}
+
+# Packages of the programs that tests start.
+lacking_programs() {
+    for pair in $PROGRAMS; do
+        command -v "${pair%%=*}" >/dev/null 2>&1 || echo "${pair#*=}"
+    done | tr ',' '\n'
 }
 
 # Debian splits ensurepip off into a package of its own, named after the interpreter's version.
@@ -151,6 +160,30 @@ install_system_packages() {
     say "apt done ($(seconds_since "$began"))"
 }
 
+# A test without its program is skipped and says so: what cannot be had keeps nobody from the others.
+install_programs() {
+    if ! command -v apt-get >/dev/null 2>&1 || ! may_be_root; then
+        say "not installed: $(echo $programs); tests that need them are skipped"
+        return 0
+    fi
+    began=$(date +%s)
+    as_root apt-get update -qq >"$log" 2>&1 </dev/null || say "apt-get update had errors; going on"
+    wanted=""
+    for package in $programs; do
+        if offered "$package"; then
+            wanted="$wanted $package"
+        else
+            say "apt offers no $package here; tests that need it are skipped"
+        fi
+    done
+    [ -n "$wanted" ] || return 0
+    say "apt installs$wanted"
+    # shellcheck disable=SC2086
+    quietly as_root apt-get install -qq -y --no-install-recommends \
+        -o DPkg::Lock::Timeout=300 $wanted || die "apt-get could not install:$wanted"
+    say "apt done ($(seconds_since "$began"))"
+}
+
 make_venv() {
     began=$(date +%s)
     if [ "$python" = .venv/bin/python ]; then
@@ -171,6 +204,7 @@ install_packages() {
     for part in $parts; do
         case $part in
             dev) set -- "$@" --group dev ;;
+            clients) ;;
             *) set -- "$@" --extra "$part" ;;
         esac
     done
@@ -187,8 +221,8 @@ install_packages() {
 parts=""
 for part in "$@"; do
     case $part in
-        sandbox | spark | dev) parts="$parts $part" ;;
-        *) die "unknown part: $part (known: sandbox, spark, dev)" ;;
+        sandbox | spark | dev | clients) parts="$parts $part" ;;
+        *) die "unknown part: $part (known: sandbox, spark, dev, clients)" ;;
     esac
 done
 
@@ -207,6 +241,10 @@ lacking=$(echo $lacking)
 [ -z "$lacking" ] || install_system_packages
 case " $lacking " in *" java "*)
     java_fits || die "Java was installed, yet none of $JAVA_INSTALLED is in $JAVA_FOLDER: set JAVA_HOME to one" ;;
+esac
+case " $parts " in *" clients "*)
+    programs=$(lacking_programs)
+    [ -z "$programs" ] || install_programs ;;
 esac
 if [ "$python" != .venv/bin/python ] || ! .venv/bin/uv --version >/dev/null 2>&1; then
     make_venv

@@ -59,6 +59,7 @@ def sync_schedule(
         job=job,
         cron_schedule=SYNC_CRON,
         default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Asks for a sync, unless one is queued or running.",
     )
     def every_minute(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         if not translator.settings.active:

@@ -37,7 +37,7 @@ class Translator:
             SOURCE,
             table,
             kinds={"sqlserver"},
-            description=f"SQL Server table behind the capture instance `{instance}`.",
+            description=f"SQL Server table behind the capture instance {instance}.",
             metadata={"cdc/capture_instance": instance},
         )
 

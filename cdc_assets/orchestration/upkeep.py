@@ -43,4 +43,5 @@ def maintenance_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
         job=job,
         cron_schedule=WEEKLY_CRON,
         default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Asks for maintenance in the night from Saturday to Sunday (UTC).",
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cdc_assets.planning.records import ControlRow, FactsRow
-from cdc_assets.planning.verdict import Reason, capture_stopped_text
+from cdc_assets.planning.verdict import Reason, capture_stopped_text, second
 from cdc_assets.planning.waves import hours_between, was_cleaned
 
 NOTHING_LOADED = "Nothing is loaded yet: run the sync job."
@@ -128,8 +128,9 @@ def judge_capture(now: datetime, bronze: ControlRow | None, allowed: timedelta) 
     end, looked = bronze.end_commit_ts, bronze.updated_at
     late = (now - end).total_seconds()
     if now - looked > allowed:
-        text = f"Not known: no sync has looked at the source since {looked} UTC."
+        text = f"Not known: no sync has looked at the source since {second(looked)} UTC."
         return CaptureHealth(False, Reason.SYNC_STOPPED, text, late)
     if now - end > allowed:
         return CaptureHealth(False, Reason.CAPTURE_STOPPED, capture_stopped_text(end) + ".", late)
-    return CaptureHealth(True, Reason.ON_TIME, f"Changes are captured up to {end} UTC.", late)
+    text = f"Changes are captured up to {second(end)} UTC."
+    return CaptureHealth(True, Reason.ON_TIME, text, late)

@@ -159,16 +159,21 @@ def _why_late(
 ) -> tuple[Reason, str]:
     end, looked = bronze.end_commit_ts, bronze.updated_at
     if looked is None or now - looked > allowed:
-        return Reason.SYNC_STOPPED, f"No sync has looked at the source since {looked} UTC"
+        return Reason.SYNC_STOPPED, f"No sync has looked at the source since {second(looked)} UTC"
     if end is None or now - end > allowed:
         return Reason.CAPTURE_STOPPED, capture_stopped_text(end)
     hold = silver_hold(bronze, silver, snapshots) or Hold.BEHIND_BRONZE
     return Reason(hold), hold_text(hold, snapshots)
 
 
+def second(at: datetime | None) -> str:
+    """A time in a sentence, to the second: nobody reads more."""
+    return f"{at:%Y-%m-%d %H:%M:%S}" if at is not None else "an unknown time"
+
+
 def capture_stopped_text(end: datetime | None) -> str:
     """What there is to do where capture has processed nothing, without its full stop."""
     return (
-        f"SQL Server's capture has processed nothing since {end} UTC: it has stopped, or the"
-        " database is quiet and has no heartbeat; look at SQL Server Agent's capture job"
+        f"SQL Server's capture has processed nothing since {second(end)} UTC: it has stopped, or"
+        " the database is quiet and has no heartbeat; look at SQL Server Agent's capture job"
     )

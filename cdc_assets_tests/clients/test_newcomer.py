@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from cdc_assets_tests.path.helpers import create_items
+from cdc_assets_tests.serving import UNFINISHED, dagster_dev, until
 from cdc_assets_tests.source import Project, Source
 
 ROOT = Path(__file__).parents[2]
@@ -20,14 +21,18 @@ STEP_SECONDS_MAX = 240.0
 pytestmark = pytest.mark.clients
 
 
-def run(*words: str | Path, cwd: Path, **environment: str) -> str:
+def without_this_python() -> dict[str, str]:
+    """This process's environment, as somebody has it who has nothing of this project."""
+    ours = ("PYTHON", "VIRTUAL_ENV", "CDC_", "DAGSTER_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+
+
+def run(*words: str | Path, cwd: Path) -> str:
     """A command's output, with none of this environment's Python; it must succeed."""
-    kept = ("PYTHON", "VIRTUAL_ENV", "CDC_", "DAGSTER_")
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(kept)}
     done = subprocess.run(
         [str(word) for word in words],
         cwd=cwd,
-        env={**clean, **environment},
+        env=without_this_python(),
         capture_output=True,
         text=True,
         timeout=STEP_SECONDS_MAX,
@@ -37,8 +42,8 @@ def run(*words: str | Path, cwd: Path, **environment: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_from_the_wheel_to_definitions_that_dagster_takes(source: Source, tmp_path: Path) -> None:
-    """`pip install`, `discover`, `doctor`, `sync`, `dagster definitions validate`."""
+def test_from_the_wheel_to_a_green_check(source: Source, tmp_path: Path) -> None:
+    """`pip install`, `discover`, `doctor`, `dagster dev`, and the page's button for the job."""
     create_items(source)
     source.execute("UPDATE dbo.items SET note = 'a' WHERE id = 1")
     source.captured()
@@ -56,8 +61,9 @@ def test_from_the_wheel_to_definitions_that_dagster_takes(source: Source, tmp_pa
     written = yaml.safe_load((folder / "tables.yaml").read_text())
     assert written["databases"]["sales"]["tables"] == {"dbo_items": {}}
     run(python / "cdc-assets", "doctor", cwd=folder)
-    run(python / "cdc-assets", "sync", "sales", cwd=folder)
-    dagster = [python / "dagster", "definitions", "validate", "-w", "workspace.yaml"]
-    said = run(*dagster, cwd=folder, DAGSTER_HOME=str(folder))
-    assert "cdc_assets" in said
-    assert "rror" not in said
+    with dagster_dev(python / "dagster", folder, without_this_python()) as page:
+        job = page.launch("sales_sync_and_apply")
+        until(lambda: page.status(job) not in UNFINISHED, "the end of the run")
+        assert page.status(job) == "SUCCESS"
+        found = until(lambda: page.check("sales/bronze/dbo_items", "no_gap"), "the check no_gap")
+        assert found["success"], found

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import dagster as dg
+import pytest
 
 from cdc_assets.orchestration.build import build_definitions
 from cdc_assets.settings import load_settings
 from cdc_assets_tests.source import Project
 
+STORAGES = pytest.mark.parametrize(
+    "storage", ["sqlite", pytest.param("postgres", marks=pytest.mark.clients)]
+)
+"""A test on an instance of each storage; that in Postgres is one of `make test-clients`."""
 WIDE = {"granularity": "second", "allowed_delay": "15m"}
 """Nothing is late by it, however slow the machine."""
 TIGHT = {"granularity": "second", "allowed_delay": "5s"}

@@ -7,7 +7,7 @@ import pytest
 
 from cdc_assets.orchestration import backfills
 from cdc_assets.orchestration.asking import ATTEMPTS_MAX, TAG_LENGTH_MAX, tag_value
-from cdc_assets_tests.orchestration.helpers import Deployment
+from cdc_assets_tests.orchestration.helpers import STORAGES, Deployment
 from cdc_assets_tests.path.chunking import TABLE, chunked
 from cdc_assets_tests.path.helpers import COLUMNS
 from cdc_assets_tests.source import Project
@@ -38,6 +38,7 @@ def run(deployment: Deployment, asked: dg.RunRequest) -> dg.ExecuteInProcessResu
     return deployment.run(JOB, run_config=asked.run_config, tags=asked.tags)
 
 
+@STORAGES
 def test_it_is_read_to_its_end_and_silver_follows(deployment: Deployment) -> None:
     result = run(deployment, request(deployment))
     assert result.success

@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.orchestration import finality
 from cdc_assets.orchestration.translator import HOUR_FORMAT
-from cdc_assets_tests.orchestration.helpers import LATE_SECONDS, TIGHT, WIDE, Deployment
+from cdc_assets_tests.orchestration.helpers import LATE_SECONDS, STORAGES, TIGHT, WIDE, Deployment
 from cdc_assets_tests.path.helpers import change_items, create_items
 from cdc_assets_tests.source import Project
 
@@ -63,6 +63,7 @@ def hours_pass(deployment: Deployment, count: int) -> list[str]:
     return [(begin + timedelta(hours=1 + n)).strftime(HOUR_FORMAT) for n in range(count)]
 
 
+@STORAGES
 def test_a_stopped_capture_is_reported_and_so_is_its_end(deployment: Deployment) -> None:
     """With capture stopped nothing is pending and nothing runs: that is when it matters."""
     source = deployment.project.source
@@ -102,6 +103,7 @@ def test_nothing_loaded_is_red_with_what_to_do(deployment: Deployment) -> None:
     assert all("run the sync job" in e.description for e in of_other)
 
 
+@STORAGES
 def test_an_hour_is_released_once_it_is_final(deployment: Deployment) -> None:
     """A lost tick, a deleted cursor or a cursor of another release repeat and leave out nothing."""
     deployment.project.finality = HOURS

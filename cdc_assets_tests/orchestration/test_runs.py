@@ -7,6 +7,7 @@ import pytest
 
 from cdc_assets_tests.orchestration.helpers import (
     LATE_SECONDS,
+    STORAGES,
     TIGHT,
     WIDE,
     Deployment,
@@ -33,6 +34,7 @@ def deployment(project: Project, instance: dg.DagsterInstance) -> Deployment:
     return Deployment(project, instance)
 
 
+@STORAGES
 def test_a_run_loads_and_tells_what_it_did(deployment: Deployment) -> None:
     result = deployment.run()
     assert result.success

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.orchestration.asking import ATTEMPTS_MAX
-from cdc_assets_tests.orchestration.helpers import Deployment
+from cdc_assets_tests.orchestration.helpers import STORAGES, Deployment
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items
 from cdc_assets_tests.source import Project
 
@@ -51,6 +51,7 @@ def test_bronze_moves_twice_while_silver_runs(deployment: Deployment) -> None:
     deployment.project.assert_identical(TABLE, COLUMNS)
 
 
+@STORAGES
 def test_a_failed_run_is_asked_for_again_and_not_for_ever(deployment: Deployment) -> None:
     keys = set()
     deployment.project.tables = {TABLE: {"keys": ["no_such_column"]}}
@@ -84,6 +85,7 @@ def test_it_waits_for_a_run_that_is_at_it(deployment: Deployment) -> None:
     assert run.run_id in str(deployment.tick().skip_message)
 
 
+@STORAGES
 def test_the_schedule_waits_for_a_running_sync(deployment: Deployment) -> None:
     def tick() -> dg.RunRequest | dg.SkipReason:
         schedule = deployment.definitions.resolve_schedule_def("sales_sync_every_minute")

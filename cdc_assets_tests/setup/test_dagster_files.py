@@ -7,6 +7,8 @@ import yaml
 from dagster import DagsterInstance
 from dagster._core.run_coordinator import QueuedRunCoordinator
 
+from cdc_assets.orchestration.launcher import WatchedRunLauncher
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -16,6 +18,7 @@ def test_the_instance_is_as_the_file_says(tmp_path: Path) -> None:
         assert isinstance(instance.run_coordinator, QueuedRunCoordinator)
         assert instance.run_coordinator.dequeue_interval_seconds == 1
         assert instance.run_monitoring_enabled
+        assert isinstance(instance.run_launcher, WatchedRunLauncher)
         assert instance.run_retries_enabled
         assert not instance.telemetry_enabled
         pools = instance.get_concurrency_config().pool_config

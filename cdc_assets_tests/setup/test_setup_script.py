@@ -272,6 +272,46 @@ def test_extras_come_as_asked_and_nothing_is_taken_away(machine: Machine) -> Non
         assert ("--group dev" in sync) == ("dev" in parts)
 
 
+PROGRAMS = {
+    "chromium": {"chromium"},
+    "pg_ctlcluster": {"postgresql"},
+    "tsql": {"freetds-bin", "tdsodbc"},
+}
+
+
+@pytest.mark.parametrize("there", [(), ("chromium", "tsql"), tuple(PROGRAMS)])
+def test_programs_that_tests_start_are_installed_where_they_lack(
+    machine: Machine, there: tuple[str, ...]
+) -> None:
+    for name in there:
+        machine.has(name, RECORD)
+    every = " ".join(sorted(set().union(*PROGRAMS.values())))
+    ended = machine.run("sandbox", "dev", "clients", OFFERED=every)
+    assert ended.returncode == 0, ended.stderr
+    lacking = [packages for name, packages in PROGRAMS.items() if name not in there]
+    assert machine.installed == set().union(*lacking)
+    assert "--group dev" in machine.calls[-1]
+    assert "clients" not in machine.calls[-1]
+
+
+def test_without_that_part_none_of_them_is_installed(machine: Machine) -> None:
+    assert machine.run("sandbox", "dev", OFFERED="chromium postgresql").returncode == 0
+    assert machine.installed == set()
+
+
+def test_a_program_that_cannot_be_had_keeps_nobody_from_the_others(machine: Machine) -> None:
+    """Ubuntu has its browser elsewhere; and not everybody may install."""
+    ended = machine.run("dev", "clients", OFFERED="postgresql freetds-bin tdsodbc")
+    assert ended.returncode == 0, ended.stderr
+    assert "apt offers no chromium here; tests that need it are skipped" in ended.stdout
+    assert machine.installed == {"postgresql", "freetds-bin", "tdsodbc"}
+    machine.user(1000)
+    ended = machine.run("dev", "clients", OFFERED="postgresql freetds-bin tdsodbc")
+    assert ended.returncode == 0, ended.stderr
+    assert "not installed: chromium postgresql freetds-bin tdsodbc; tests" in ended.stdout
+    assert machine.installed == set()
+
+
 def test_an_unknown_part_is_refused(machine: Machine) -> None:
     assert "unknown part: sprak" in only_line(machine.run("sprak"))
     assert machine.untouched
