@@ -12,9 +12,15 @@ import re
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 from dagster._core.storage.tags import GRPC_INFO_TAG
+from dagster._grpc.types import CanCancelExecutionRequest, CanCancelExecutionResult
+from dagster._serdes import deserialize_value
+
+ASK_SECONDS_MAX = 10
+"""How long a code server may take to say whether it knows a run."""
 
 CLOCK_SECONDS_MAX = 5.0
 """How far a process's begin may seem to be after what it told: the clock of the boot is coarse."""
@@ -32,13 +38,31 @@ class WatchedRunLauncher(DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Whether the run's process lives; running where this machine cannot know."""
-        if not _is_local(run):
-            return CheckRunHealthResult(WorkerStatus.RUNNING)
+        """Whether the run's process lives; running where nobody can know."""
+        if lost := self._lost_here(run) if _is_local(run) else self._lost_there(run):
+            return CheckRunHealthResult(WorkerStatus.NOT_FOUND, lost)
+        return CheckRunHealthResult(WorkerStatus.RUNNING)
+
+    def _lost_here(self, run: dg.DagsterRun) -> str:
+        """Why a process of this machine is gone; "" where it lives, or the run told of none."""
         told = self._told(run)
-        if told is None or lives(*told):
-            return CheckRunHealthResult(WorkerStatus.RUNNING)
-        return CheckRunHealthResult(WorkerStatus.NOT_FOUND, f"its process {told[0]} is gone")
+        return f"its process {told[0]} is gone" if told and not lives(*told) else ""
+
+    def _lost_there(self, run: dg.DagsterRun) -> str:
+        """The same of a code server's that is reached by its port: the server is asked.
+
+        One that does not answer may be on its way up again, and then knows no run of its past.
+        """
+        client = self._get_grpc_client_for_termination(run.run_id)
+        if client is None:
+            return ""
+        request = CanCancelExecutionRequest(run_id=run.run_id)
+        try:
+            answer = client.can_cancel_execution(request, timeout=ASK_SECONDS_MAX)
+        except DagsterUserCodeUnreachableError:
+            return ""
+        known = deserialize_value(answer, CanCancelExecutionResult).can_cancel
+        return "" if known else "its code server has been started anew"
 
     def _told(self, run: dg.DagsterRun) -> tuple[int, float] | None:
         """The process that the run told of last, and when; None where it told of none."""

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -12,10 +13,11 @@ from dagster._core.events import EngineEventData
 from dagster._core.launcher.base import WorkerStatus
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
+from cdc_assets.cli.home import free_port
 from cdc_assets.orchestration.launcher import WatchedRunLauncher, lives
+from cdc_assets_tests.serving import until
 
 HERE = {GRPC_INFO_TAG: json.dumps({"host": "localhost", "socket": "/tmp/none"})}
-ELSEWHERE = {GRPC_INFO_TAG: json.dumps({"host": "code", "port": 4000})}
 LAUNCHER = {"module": "cdc_assets.orchestration.launcher", "class": "WatchedRunLauncher"}
 
 
@@ -90,13 +92,30 @@ def test_a_step_may_have_processes_of_its_own(
     assert health(instance, run) is WorkerStatus.RUNNING
 
 
-def test_what_nobody_here_can_know_counts_as_running(instance: dg.DagsterInstance) -> None:
-    """A code server in another container, or elsewhere, and a run that has told of no process."""
+def test_what_nobody_can_know_counts_as_running(instance: dg.DagsterInstance) -> None:
+    """A run that has told of no process, and another launcher's."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    assert health(instance, started_run(instance, ELSEWHERE, ended.pid)) is WorkerStatus.RUNNING
     assert health(instance, started_run(instance, {}, ended.pid)) is WorkerStatus.RUNNING
     assert health(instance, started_run(instance, HERE)) is WorkerStatus.RUNNING
+
+
+def test_a_code_server_that_was_started_anew_knows_no_run_of_its_past(
+    instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    """In another container its processes are not seen: it is asked, and may be on its way up."""
+    port = free_port()
+    place = {"host": "127.0.0.1", "port": port}
+    run = started_run(instance, {GRPC_INFO_TAG: json.dumps(place)}, pid=1)
+    assert health(instance, run) is WorkerStatus.RUNNING
+    definitions = tmp_path / "definitions.py"
+    definitions.write_text("import dagster as dg\n\ndefs = dg.Definitions()\n")
+    command = ["-m", "dagster", "api", "grpc", "-f", str(definitions), "-p", str(port)]
+    with subprocess.Popen([sys.executable, *command], stderr=subprocess.DEVNULL) as server:
+        try:
+            until(lambda: health(instance, run) is WorkerStatus.NOT_FOUND, "its answer")
+        finally:
+            server.terminate()
 
 
 def test_an_id_that_was_given_away_again_is_another_process(
