@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks import (
     change_read,
     cold_run,
+    hundred_tables,
     memory,
     merge_clustered,
     merge_scattered,
@@ -32,6 +33,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     merge_clustered.BENCHMARK,
     merge_scattered.BENCHMARK,
     cold_run.BENCHMARK,
+    hundred_tables.BENCHMARK,
     quiet_tables.BENCHMARK,
     thousand_tables.BENCHMARK,
     wave_apply.BENCHMARK,
