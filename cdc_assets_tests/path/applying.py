@@ -1,7 +1,7 @@
-"""Applies in processes of their own, which are killed, and the same ones that are not.
+"""Applies that die at a fault point, and the same ones that do not.
 
-Where a kill is to be looked at, the lake is put aside first: an apply of the copy shows what the
-call would have done, and each further kill begins from there.
+Where such a death is to be looked at, the lake is put aside first: an apply of the copy shows what
+the call would have done, and each further one begins from there.
 """
 
 from __future__ import annotations
@@ -9,50 +9,52 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from cdc_assets.cli.sync import database_of
 from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.tables import query
-from cdc_assets.silver.apply import apply_tables
-from cdc_assets.silver.by_name import Applied, apply_changes
-from cdc_assets_tests.path.killing import kill_at
+from cdc_assets.silver.apply import apply_changes, apply_tables
+from cdc_assets.silver.by_name import Applied
+from cdc_assets.silver.by_name import apply_changes as apply_named
+from cdc_assets_tests.path.killing import crashing, kill_at
 from cdc_assets_tests.path.streaming import session
 from cdc_assets_tests.source import Project
 
 TABLE = "dbo_items"
 PROGRAM = "from cdc_assets_tests.path.applying import main; main()"
 """An apply of dbo.items in a process of its own, as `killing.kill_at` runs it."""
-_LIMIT = "DELETION_VECTORS_BYTES_MIN"
-BY_NAME = "from cdc_assets_tests.path.applying import by_name; by_name()"
-"""The public call, on the places of the same tables, by the engine that it is given."""
-MARKING = (
-    f"import cdc_assets.engines.spark.engine as e; e.DELETION_VECTORS_BYTES_MIN = 0; {PROGRAM}"
-)
-"""An apply that takes a silver of any size for a large one, whose MERGEs mark rows."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A way to call an apply: in a process of its own, whose first argument is `word`, and here."""
+
+    program: str
+    word: str
+    here: Callable[[Project], object]
 
 
 def main() -> None:
     """What `PROGRAM` does; its arguments are any word and the database's key."""
     _, _, key = sys.argv
-    found = apply_tables(database_of(key, []), [TABLE])[TABLE]
-    if found.error is not None:
-        raise found.error
+    apply_changes(database_of(key, []), TABLE)
 
 
 def by_name() -> None:
-    """What `BY_NAME` does; its arguments are an engine and the database's key."""
-    _, engine, key = sys.argv
-    lake = Path(os.environ["CDC_TABLES"]).parent / "lake" / key
-    apply_places(session() if engine == "spark" else None, lake)
+    """What `BY_NAME` does; its arguments are any word and the database's key."""
+    _, _, key = sys.argv
+    apply_places(None, Path(os.environ["CDC_TABLES"]).parent / "lake" / key)
 
 
 def apply_places(spark: Any, lake: Path) -> Applied:
     """The public call on a database's folder."""
-    return apply_changes(
+    return apply_named(
         spark,
         f"{lake}/bronze/{TABLE}",
         f"{lake}/silver/{TABLE}",
@@ -61,6 +63,31 @@ def apply_places(spark: Any, lake: Path) -> Applied:
         facts_table=f"{lake}/_cdc/facts",
         granularity="second",
     )
+
+
+def _marking(project: Project) -> None:
+    # Late: the fast tests must run where no PySpark is installed.
+    from cdc_assets.engines.spark import engine  # noqa: PLC0415
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "DELETION_VECTORS_BYTES_MIN", 0)
+        apply_changes(project.database(), TABLE)
+
+
+APPLY = Call(PROGRAM, "apply", lambda project: apply_changes(project.database(), TABLE))
+"""As the assets call it."""
+BY_NAME = Call(
+    "from cdc_assets_tests.path.applying import by_name; by_name()",
+    "apply",
+    lambda project: apply_places(session(), project.folder / "lake" / project.key),
+)
+"""The public call on the places of the same tables: without a session, and here with one."""
+MARKING = Call(
+    f"import cdc_assets.engines.spark.engine as e; e.DELETION_VECTORS_BYTES_MIN = 0; {PROGRAM}",
+    "apply",
+    _marking,
+)
+"""An apply that takes a silver of any size for a large one, whose MERGEs mark rows."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +130,16 @@ def _rows(table: Any) -> list[tuple[Any, ...]]:
 
 
 class Killed:
-    """Applies of a project's lake as it is when this is made, each killed and run again."""
+    """Applies of a project's lake as it is when this is made, each dying and run again.
 
-    def __init__(self, project: Project) -> None:
-        self.project = project
+    `by` is the engine that works, the project's own by default. Where it is told, Spark's die here,
+    by an exception that nothing catches, so that the JVM serves the next one: between two durable
+    writes nothing of it is under way.
+    """
+
+    def __init__(self, project: Project, by: str = "") -> None:
+        self.project = worked_by(project, by) if by else project
+        self._dies = crash_at if by == "spark" else kill_call_at
         self._before = project.folder / "before"
         shutil.rmtree(self._before, ignore_errors=True)
         shutil.copytree(project.folder / "lake", self._before)
@@ -114,21 +147,18 @@ class Killed:
 
     def _unkilled(self) -> Told:
         """What a call comes to that nobody kills, by the engine that is quick."""
-        of = self.project
-        (folder := of.folder / "twin").mkdir(exist_ok=True)
-        twin = Project(folder, of.source, "arrow", of.tables, of.finality, of.extra, of.key)
+        (folder := self.project.folder / "twin").mkdir(exist_ok=True)
+        twin = replace(worked_by(self.project, "arrow"), folder=folder)
         self._put(twin)
         outcome = apply_tables(twin.database(), [TABLE])[TABLE]
         assert outcome.error is None
         return Told.of(twin)
 
-    def at(self, points: Iterable[FaultPoint], program: str = PROGRAM, word: str = "apply") -> None:
+    def at(self, points: Iterable[FaultPoint], call: Call = APPLY) -> None:
         """From the same lake, at one point after the other: the rerun comes to the same."""
         for point in points:
             self._put(self.project)
-            reached = self.project.folder / "reached"
-            reached.unlink(missing_ok=True)
-            kill_at(self.project, point, reached, command=word, program=program)
+            self._dies(self.project, point, call)
             self._assert_claims_nothing(point)
             outcome = apply_tables(self.project.database(), [TABLE])[TABLE]
             assert outcome.error is None
@@ -145,3 +175,24 @@ class Killed:
         lake = project.folder / "lake"
         shutil.rmtree(lake, ignore_errors=True)
         shutil.copytree(self._before, lake)
+
+
+def worked_by(project: Project, engine: str) -> Project:
+    """The same project with this engine."""
+    extra = dict(project.extra)
+    if "defaults" in extra:
+        extra["defaults"] = {**extra["defaults"], "engine": engine}
+    return replace(project, engine=engine, extra=extra)
+
+
+def kill_call_at(project: Project, point: FaultPoint, call: Call) -> None:
+    """SIGKILL of a call in a process of its own."""
+    reached = project.folder / "reached"
+    reached.unlink(missing_ok=True)
+    kill_at(project, point, reached, command=call.word, program=call.program)
+
+
+def crash_at(project: Project, point: FaultPoint, call: Call) -> None:
+    """The end of a call in this process."""
+    with crashing(point):
+        call.here(project)

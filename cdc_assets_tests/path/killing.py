@@ -1,6 +1,7 @@
 """The command line in a process group of its own, killed at a named fault point.
 
-It stops at the point and says so in a file; then the whole group is killed.
+It stops at the point and says so in a file; then the whole group is killed. Where a JVM is to
+serve what comes next, `crashing` ends a run in the tests' own process instead.
 """
 
 from __future__ import annotations
@@ -93,6 +94,31 @@ def stopped_at(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.join()
+
+
+class CrashError(BaseException):
+    """The end of a run at a point in this process; no handler of errors catches it."""
+
+
+@contextmanager
+def crashing(point: FaultPoint) -> Iterator[None]:
+    """Let what is run within end at a point, in this process; it must come there."""
+    reached: list[object] = []
+
+    def here(at: object) -> None:
+        if at == point:
+            reached.append(at)
+            raise CrashError(point)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(faults, "reach", here)
+        try:
+            yield
+        except BaseException:
+            # One that crosses delta-rs comes back as another.
+            if not reached:
+                raise
+    assert reached, f"{point} was not reached"
 
 
 _PROCESSES = multiprocessing.get_context("forkserver")

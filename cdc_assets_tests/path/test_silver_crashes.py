@@ -1,7 +1,8 @@
 """SIGKILL of an apply at every point that it passes, then a rerun: what an unkilled one comes to.
 
 Silver, history, and what control says of both are compared row by row with those of a copy of the
-lake that nobody has killed. History 10 is here: silver removed by hand.
+lake that nobody has killed. History 10 is here: silver removed by hand. On Spark `make soak` lets
+the same calls die, in the tests' own process.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ ARROW = pytest.mark.parametrize("engine_name", ["arrow"], indirect=True)
 SPARK = pytest.mark.parametrize(
     "engine_name", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True
 )
+BY_EACH = pytest.mark.parametrize(
+    "by", ["arrow", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.soak])]
+)
+"""Who does the work of the calls that die; the rest is the quick engine's."""
 MERGED = (FaultPoint.SILVER_MERGED, FaultPoint.SILVER_RECORDED)
 RENEWED = (FaultPoint.SILVER_FORGOTTEN, FaultPoint.SILVER_CREATED)
 OF_HISTORY = (
@@ -44,21 +49,13 @@ OF_HISTORY = (
 )
 RANGES = {"arrow_rank_rows_max": 2}
 """So that each MERGE is of several."""
-KILLED.update(
-    ("arrow", point)
-    for point in (
-        *(*MERGED, *RENEWED, *OF_HISTORY),
-        *(FaultPoint.HISTORY_FORGOTTEN, FaultPoint.SILVER_RANGE_MERGED),
-        FaultPoint.TABLE_ALTERED,
-    )
+OF_BOTH = (
+    *(FaultPoint.TABLE_ALTERED, *MERGED, *RENEWED),
+    *(*OF_HISTORY, FaultPoint.HISTORY_FORGOTTEN),
 )
-ON_SPARK = (
-    FaultPoint.SILVER_CREATED,
-    FaultPoint.SILVER_PREPARED,
-    FaultPoint.SILVER_MERGED,
-    FaultPoint.HISTORY_MERGED,
-)
-KILLED.update(("spark", point) for point in ON_SPARK)
+KILLED.update((engine, point) for engine in ("arrow", "spark") for point in OF_BOTH)
+KILLED.update([("arrow", FaultPoint.SILVER_RANGE_MERGED), ("spark", FaultPoint.SILVER_PREPARED)])
+KILLED.add(("spark", FaultPoint.TABLE_CREATED))
 
 
 @pytest.fixture
@@ -81,28 +78,52 @@ def assert_right(project: Project) -> None:
 
 
 @ARROW
-def test_the_first_call_and_the_next(kept: Project) -> None:
+@BY_EACH
+def test_the_first_call_and_the_next(kept: Project, by: str) -> None:
     change_items(kept.source)
     run_sync(kept)
-    Killed(kept).at((FaultPoint.SILVER_CREATED, *MERGED, *OF_HISTORY))
+    created = (FaultPoint.TABLE_CREATED, FaultPoint.SILVER_CREATED)
+    Killed(kept, by).at((*created, *MERGED, *OF_HISTORY))
     assert_right(kept)
     change_items(kept.source, base=300)
     run_sync(kept)
-    after = Killed(kept)
+    after = Killed(kept, by)
     after.at((*MERGED, FaultPoint.HISTORY_MERGED, FaultPoint.HISTORY_RECORDED))
-    kept.tables = {TABLE: None}
-    change_items(kept.source, base=500)
-    run_sync(kept)
-    Killed(kept).at(MERGED, program=BY_NAME, word="arrow")
-    assert_right(kept)
-    kept.tables = {TABLE: {"deletes": "soft", "change_data_feed": True}}
-    change_items(kept.source, base=700)
-    run_sync(kept)
-    Killed(kept).at((FaultPoint.TABLE_ALTERED, FaultPoint.SILVER_MERGED))
 
 
 @ARROW
-def test_silver_and_history_are_made_anew(kept: Project) -> None:
+@BY_EACH
+def test_the_public_call(kept: Project, by: str) -> None:
+    """With a caller's session, and without one; it leaves the history to the assets."""
+    change_items(kept.source)
+    run_sync(kept)
+    kept.tables = {TABLE: None}
+    Killed(kept, by).at((FaultPoint.SILVER_CREATED, *MERGED), BY_NAME)
+    change_items(kept.source, base=500)
+    run_sync(kept)
+    Killed(kept, by).at(MERGED, BY_NAME)
+    assert_right(kept)
+
+
+@ARROW
+@BY_EACH
+def test_deleted_rows_are_kept_from_now_on_and_then_no_more(items: Project, by: str) -> None:
+    load(items)
+    items.tables = {TABLE: {"deletes": "soft", "change_data_feed": True}}
+    change_items(items.source, base=700)
+    run_sync(items)
+    more = MERGED if by == "spark" else MERGED[:1]
+    Killed(items, by).at((FaultPoint.TABLE_ALTERED, *more))
+    items.tables = {TABLE: {"change_data_feed": True}}
+    change_items(items.source, base=900)
+    run_sync(items)
+    Killed(items, by).at((*RENEWED, *more[1:]))
+    assert_right(items)
+
+
+@ARROW
+@BY_EACH
+def test_silver_and_history_are_made_anew(kept: Project, by: str) -> None:
     """History 10: removed by hand; and given up by a reset, which both of them follow."""
     change_items(kept.source)
     load(kept)
@@ -111,7 +132,7 @@ def test_silver_and_history_are_made_anew(kept: Project) -> None:
     for layer in ("silver", "history"):
         shutil.rmtree(folder(kept, layer))
     points = (*RENEWED, *MERGED, FaultPoint.HISTORY_FORGOTTEN, FaultPoint.HISTORY_CREATED)
-    Killed(kept).at(points)
+    Killed(kept, by).at(points)
     assert_verdicts_right(kept, COLUMNS)
     set_clock(kept, 60)
     reset(kept.database(), TABLE)
@@ -119,25 +140,27 @@ def test_silver_and_history_are_made_anew(kept: Project) -> None:
     run_sync(kept)
     change_items(kept.source, base=700)
     run_sync(kept)
-    Killed(kept).at((*RENEWED, FaultPoint.HISTORY_FORGOTTEN, FaultPoint.HISTORY_CREATED))
+    Killed(kept, by).at((*RENEWED, FaultPoint.HISTORY_FORGOTTEN, FaultPoint.HISTORY_CREATED))
     assert_right(kept)
 
 
 @ARROW
-def test_a_snapshot_in_waves_and_its_completion(items: Project) -> None:
+@BY_EACH
+def test_a_snapshot_in_waves_and_its_completion(items: Project, by: str) -> None:
     """With ranges of keys to delete, changes of its keys, and a rebuild range by range."""
+    of_ranges = (FaultPoint.SILVER_RANGE_MERGED,) if by == "arrow" else ()
     load(items)
     open_after_a_loss(items)
-    Killed(items).at(MERGED)
+    Killed(items, by).at(MERGED)
     assert run_backfill(items).done
     change_items(items.source, base=700)
     run_sync(items)
     items.extra |= RANGES
-    Killed(items).at((FaultPoint.SILVER_RANGE_MERGED, *MERGED))
+    Killed(items, by).at((*of_ranges, *MERGED))
     assert_right(items)
     change_items(items.source, base=1100)
     run_sync(items)
-    Killed(items).at((FaultPoint.SILVER_RANGE_MERGED, FaultPoint.SILVER_MERGED))
+    Killed(items, by).at((*of_ranges, FaultPoint.SILVER_MERGED))
     assert_right(items)
 
 
@@ -161,7 +184,8 @@ def open_after_a_loss(items: Project) -> None:
 
 
 @ARROW
-def test_a_silver_that_is_new_beside_an_open_further_one(items: Project) -> None:
+@BY_EACH
+def test_a_silver_that_is_new_beside_an_open_further_one(items: Project, by: str) -> None:
     """The complete one's rows and then the open one's waves, in one call of two MERGEs."""
     load(items)
     change_items(items.source, base=300)
@@ -172,16 +196,13 @@ def test_a_silver_that_is_new_beside_an_open_further_one(items: Project) -> None
     change_items(items.source)
     run_sync(items)
     shutil.rmtree(folder(items, "silver"))
-    Killed(items).at((*RENEWED, *MERGED))
+    Killed(items, by).at((*RENEWED, *MERGED))
     assert_right(items)
 
 
 @SPARK
 def test_on_spark(kept: Project) -> None:
-    """Where Spark itself is killed, and where its own commits are two.
-
-    Elsewhere it is asked by the code that the tests above kill.
-    """
+    """Where Spark itself is killed, its JVM too, and where its own commits are two."""
     staging = replace(kept, engine="arrow")
     change_items(kept.source)
     run_sync(staging)
@@ -190,7 +211,7 @@ def test_on_spark(kept: Project) -> None:
     change_items(kept.source, base=300)
     run_sync(staging)
     after = Killed(kept)
-    after.at((FaultPoint.SILVER_PREPARED,), program=MARKING)
+    after.at((FaultPoint.SILVER_PREPARED,), MARKING)
     assert_right(kept)
     kept.tables = staging.tables = {TABLE: None}
     open_after_a_loss(staging)
