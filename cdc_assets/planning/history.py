@@ -57,6 +57,10 @@ class TakenSnapshot:
         """Whether its rows are told apart by these."""
         return set(map(folded, self.keys)) == set(map(folded, keys))
 
+    def is_news(self, keys: tuple[str, ...]) -> bool:
+        """Whether it says what no change does, of versions with these keys, empty where unknown."""
+        return self.closes_gap or (bool(keys) and not self.has_keys(keys))
+
 
 def taken_snapshots(
     events: Iterable[FactsRow], keys: tuple[str, ...] = ()
@@ -153,7 +157,7 @@ def plan_history(
     no change above the next one before that: what a snapshot says is of its LSN, and versions from
     then on rest on it. One of another key is taken in once all versions of the old one have ended
     at it; one without any begins nothing. One whose event comes late, when changes above it are
-    there already, is passed, unless it closes a gap.
+    there already, is passed, unless it says something new (`missed`).
     """
     if end is None:
         return None
@@ -187,11 +191,22 @@ def _passed(
     late = (
         one.at.lsn
         for one in taken
-        if (position.snapshot or _FIRST) < one.at.lsn <= upto
-        and not one.closes_gap
-        and one.has_keys(keys)
+        if (position.snapshot or _FIRST) < one.at.lsn <= upto and not one.is_news(keys)
     )
     return max(late, default=None)
+
+
+def missed(position: HistoryPosition, taken: Sequence[TakenSnapshot]) -> TakenSnapshot | None:
+    """A snapshot told of below the changes that a history has, and which says something new there.
+
+    Versions that it ends have gone on, or have ended at later commits, which is not taken back: a
+    history that has missed one begins anew (decision 0033).
+    """
+    if position.applied is None or position.snapshot is None:
+        return None
+    keys = next((one.keys for one in taken if one.at.lsn == position.snapshot), ())
+    between = (one for one in taken if position.snapshot < one.at.lsn < position.applied)
+    return next((one for one in between if one.is_news(keys)), None)
 
 
 def history_texts(

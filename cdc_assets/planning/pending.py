@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cdc_assets.planning.history import HistoryPosition, TakenSnapshot, plan_history
+from cdc_assets.planning.history import HistoryPosition, TakenSnapshot, missed, plan_history
 from cdc_assets.planning.records import ControlRow
 from cdc_assets.planning.snapshots import Snapshots
 from cdc_assets.planning.verdict import silver_hold
@@ -93,6 +93,8 @@ def pending_history(
     end = bronze.end if bronze is not None else None
     position = HistoryPosition.of(history)
     opened = snapshots.open.at.lsn if snapshots.open is not None else None
+    if missed(position, taken) is not None and end is not None:
+        return Pending(table, Due.HISTORY_BEHIND, str(end.lsn))
     work = plan_history(position, taken, opened, end)
     if work is None or bronze is None or end is None:
         return None

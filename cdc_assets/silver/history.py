@@ -27,6 +27,7 @@ from cdc_assets.planning.history import (
     HistoryWork,
     TakenSnapshot,
     history_texts,
+    missed,
     plan_history,
     taken_snapshots,
 )
@@ -85,8 +86,15 @@ class _Known:
 
     @property
     def begins_anew(self) -> bool:
-        """Whether it has to be emptied: given up, or made by keys that are not meant any more."""
-        return self.given_up or self.is_other
+        """Whether it has to be emptied: given up, made by keys that are not meant any more, or
+        made without a snapshot that was told of too late."""
+        return self.given_up or self.is_other or self.has_missed
+
+    @property
+    def has_missed(self) -> bool:
+        """Whether a snapshot says something new below the changes that it has."""
+        is_told = self.history_id is not None and self.row.table_id == self.history_id
+        return is_told and missed(HistoryPosition.of(self.row), self.taken) is not None
 
     @property
     def position(self) -> HistoryPosition:
@@ -174,8 +182,12 @@ def _apply(known: _Known, work: HistoryWork) -> HistoryOutcome:
         work.keys or (complete.keys if complete else ()), known.captured, where=str(name)
     )
     if known.replaced:
-        # Before another table takes its place: an empty history must not carry a verdict.
-        lake.control.change(name.history, ControlRow.without_position)
+        # Before another table takes its place: an empty history must not carry a verdict. What it
+        # has missed its position alone tells a rerun, so that stays until the other one is there.
+        forget = ControlRow.without_position
+        if known.has_missed and not known.given_up:
+            forget = ControlRow.without_verdict
+        lake.control.change(name.history, forget)
         faults.reach(FaultPoint.HISTORY_FORGOTTEN)
     target = make_ready(
         known.table,

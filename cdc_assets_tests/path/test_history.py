@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 
 from cdc_assets.contract import Event
+from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.resets import reset
 from cdc_assets.lake.tables import query
+from cdc_assets.planning.records import FactsRow
+from cdc_assets.silver import history as history_module
 from cdc_assets.silver.history import apply_history
 from cdc_assets.silver.places import table_of
 from cdc_assets_tests.path.chunking import chunked, events, run_backfill
@@ -20,6 +24,7 @@ from cdc_assets_tests.path.helpers import (
     run_sync,
     set_clock,
 )
+from cdc_assets_tests.path.killing import crashing
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sandbox
@@ -129,3 +134,59 @@ def test_history_beside_an_open_chunked_snapshot(project: Project) -> None:
     assert healed == {(2, None), (6, None)}
     row = project.database().lake.control.read()[f"history/{TABLE}"]
     assert row.snapshot_lsn == str(opened.newest_lsn)
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])
+@pytest.mark.parametrize("point", [FaultPoint.HISTORY_FORGOTTEN, FaultPoint.HISTORY_CREATED])
+def test_a_snapshot_for_a_gap_that_was_told_of_too_late(
+    items: Project, monkeypatch: pytest.MonkeyPatch, point: FaultPoint
+) -> None:
+    """The history that went on without it begins anew, and what the gap took ends at it."""
+    items.tables = {TABLE: {"scd": 2}}
+    load(items)
+    source = items.source
+    set_clock(items, 60)
+    try:
+        source.execute("UPDATE dbo.items SET note = N'x' WHERE id = 1")
+        source.captured()
+        load(items)
+        source.execute("DELETE FROM dbo.items WHERE id = 2")
+        clean_up(source, source.captured())
+        source.execute("UPDATE dbo.items SET name = N'kept' WHERE id = 1")
+        clean_up(source, source.captured())
+        own = {"finality": items.finality, "min_headroom_hours": 0}
+        items.extra["defaults"] = {"on_data_loss": "resnapshot", **own}
+        run_sync(items)
+        set_clock(items, 120)
+        source.execute("UPDATE dbo.items SET note = N'later' WHERE id = 1")
+        source.captured()
+        run_sync(items)
+        closing = events(items, Event.RESNAPSHOT)[0].max_lsn or ""
+        with monkeypatch.context() as patch:
+            without(closing, patch)
+            load(items)
+        assert current(items) != items.silver(TABLE, COLUMNS)
+        before = items.database().lake.control.read()[f"history/{TABLE}"]
+        with crashing(point):
+            apply_history(table_of(items.database(), TABLE))
+        assert items.database().lake.control.read()[f"history/{TABLE}"].finalized_until is None
+        load(items)
+    finally:
+        set_clock(items, 0)
+    assert current(items) == items.silver(TABLE, COLUMNS)
+    (gone,) = (v for v in versions(items) if v["id"] == 2)
+    assert gone["_valid_to_lsn"] == closing
+    row = items.database().lake.control.read()[f"history/{TABLE}"]
+    assert row.table_id != before.table_id
+    assert row.finalized_until is not None
+
+
+def without(closing: str, patch: pytest.MonkeyPatch) -> None:
+    """Let histories not see the events of a snapshot."""
+    right = history_module.by_target
+
+    def by_target(rows: Iterable[FactsRow]) -> Mapping[str, list[FactsRow]]:
+        kinds = (Event.SNAPSHOT_OPEN, Event.RESNAPSHOT)
+        return right(r for r in rows if r.max_lsn != closing or r.event not in kinds)
+
+    patch.setattr(history_module, "by_target", by_target)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from cdc_assets.lsn import Lsn
-from cdc_assets.planning.history import HistoryPosition, TakenSnapshot, plan_history
+from cdc_assets.planning.history import HistoryPosition, TakenSnapshot, missed, plan_history
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.pending import Due, pending_history
 from cdc_assets.planning.records import ControlRow
@@ -95,15 +95,24 @@ def test_snapshots_are_taken_in_one_by_one() -> None:
 
 
 def test_a_snapshot_below_what_is_there_is_passed() -> None:
-    """But none that closes a gap, nor one of another key: they would say something new."""
+    """But for one that closes a gap, or has another key, which says something new: the history has
+    missed that."""
     position = HistoryPosition(Lsn.of_int(60), Lsn.of_int(10))
     one, late = taken(10, 12), taken(50, 55)
     work = plan_history(position, [one, late], None, at(60))
     assert work is not None
     assert (work.passed, work.upto, work.at) == (late.at.lsn, Lsn.of_int(60), None)
     assert work.after(position, None) == HistoryPosition(Lsn.of_int(60), late.at.lsn)
+    assert missed(position, [one, late]) is None
     for other in (replace(late, closes_gap=True), replace(late, keys=("code",))):
         assert plan_history(position, [one, other], None, at(60)) is None
+        assert missed(position, [one, other]) == other
+        told = [one, other]
+        due = pending_history("t", bronze(60, 60), history(60, 10), Snapshots(), told)
+        assert due is not None
+        # Taken in in its turn: with no change above it yet, or itself.
+        assert missed(HistoryPosition(other.at.lsn, one.at.lsn), told) is None
+        assert missed(HistoryPosition(Lsn.of_int(60), other.at.lsn), told) is None
     due = pending_history("t", bronze(60, 60), history(60, 10), Snapshots(), [one, late])
     assert due is not None
 
