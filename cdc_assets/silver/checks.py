@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from cdc_assets.contract import Event, SnapshotMode
+from cdc_assets.engines.arrow.cutting import commit_ranges
 from cdc_assets.errors import CaptureInstanceUnknownError, SettingsError, SilverKeyError
-from cdc_assets.lake.bronze import Select, first_row, has_chunk_rows, instances_of_rows
+from cdc_assets.lake.bronze import (
+    Select,
+    first_row,
+    has_chunk_rows,
+    instances_of_rows,
+    rows_above,
+)
 from cdc_assets.lake.features import beyond_reading, unreadable
 from cdc_assets.lake.tables import columns_of, query
 from cdc_assets.names import Command, folded
 from cdc_assets.planning.applying import ApplyWork
+from cdc_assets.planning.bounds import Times
 from cdc_assets.planning.columns import find_name, listed
 from cdc_assets.planning.instances import instance_names
 from cdc_assets.planning.merging import passed_on_keys, work_rows
@@ -81,7 +89,8 @@ def check_order(read: Read, work: ApplyWork, keys: tuple[str, ...]) -> None:
     """Raise `SilverKeyError` for a commit in which a key's 4 comes before its 3, of another row.
 
     That may be wherever the key is not the capture instance's own: a swap in one statement is
-    recorded so. Then no image of the order that silver goes by is the right one.
+    recorded so. Then no image of the order that silver goes by is the right one. More rows than
+    may be ranked at once are looked at commit range by commit range.
     """
     own = wanted_keys((), work.position, read.snapshots)
     is_own = not differ(keys, own) and not read.table.keys_unchecked
@@ -90,8 +99,9 @@ def check_order(read: Read, work: ApplyWork, keys: tuple[str, ...]) -> None:
     names = {column.name for column in read.captured}
     known = [find_name(key, names) for key in own]
     identity = () if None in known else tuple(name for name in known if name is not None)
-    texts = passed_on_keys(keys, work_rows(work), identity, columns_of(read.bronze))
-    found = first_row(selecting(read), texts)
+    columns = columns_of(read.bronze)
+    texts = (passed_on_keys(keys, rows, identity, columns) for rows in _parts(read, work))
+    found = next(filter(None, (first_row(selecting(read), text) for text in texts)), None)
     if found is not None:
         raise SilverKeyError(
             f"in the commit {found['_start_lsn']} a row gets a key before"
@@ -101,6 +111,19 @@ def check_order(read: Read, work: ApplyWork, keys: tuple[str, ...]) -> None:
             hint="Its `keys` are not those of the capture instance's index. Name these, or take a"
             f" snapshot: {read.table.name.command(Command.RESNAPSHOT)}.",
         )
+
+
+def _parts(read: Read, work: ApplyWork) -> Iterator[str]:
+    """The rows of a call in parts that memory holds, no commit in two of them.
+
+    Spark, where it looks at them, needs no parts.
+    """
+    rows, rows_max = work_rows(work), read.table.rank_rows_max
+    if beyond_reading(read.bronze) or rows_above(read.bronze, work.since) <= rows_max:
+        yield rows
+        return
+    for commits in commit_ranges(read.bronze, rows, rows_max):
+        yield f"({rows}) AND {commits.holds(Times.DATAFUSION)}"
 
 
 def selecting(read: Read) -> Select:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from cdc_assets.clock import utc_now
 from cdc_assets.contract import Event
 from cdc_assets.errors import CaptureInstanceUnknownError, SettingsError, SilverKeyError
 from cdc_assets.ingest.sync import sync
+from cdc_assets.lake.bronze import Select, first_row
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.records import FactsRow, Identity
@@ -110,8 +112,16 @@ def test_a_key_is_the_columns_of_a_unique_index(project: Project) -> None:
     project.assert_identical(TABLE, ("id", "code", "v"))
 
 
+def noted(looked: list[str], select: Select, sql: str) -> dict[str, Any] | None:
+    """`first_row`, and what it was asked."""
+    looked.append(sql)
+    return first_row(select, sql)
+
+
 @pytest.mark.parametrize("is_unique", [True, False])
-def test_a_key_that_two_rows_pass_on_in_one_commit(project: Project, *, is_unique: bool) -> None:
+def test_a_key_that_two_rows_pass_on_in_one_commit(
+    project: Project, monkeypatch: pytest.MonkeyPatch, *, is_unique: bool
+) -> None:
     """No order tells the row that got it from the one that left it, so that one would be lost.
 
     A unique index that is not the capture instance's has that too: a swap in one statement is 3 and
@@ -132,11 +142,20 @@ def test_a_key_that_two_rows_pass_on_in_one_commit(project: Project, *, is_uniqu
     source.captured()
     load(project)
     assert project.silver(TABLE, ["id", "code"]) == [(1, 1), (2, 2), (3, 5)]
+    source.execute("UPDATE dbo.items SET code = 6 WHERE id = 3")
+    source.execute("UPDATE dbo.items SET code = 5 WHERE id = 3")
     source.execute("UPDATE dbo.items SET code = 3 - code WHERE id < 3")
     newest = source.captured()
     run_sync(project)
     with pytest.raises(SilverKeyError, match=f"in the commit {newest} .*another row"):
         apply_changes(project.database(), TABLE)
+    # And commit range by commit range, where so many rows are not ranked at once.
+    project.extra = {"arrow_rank_rows_max": 2}
+    looked: list[str] = []
+    monkeypatch.setattr(checks, "first_row", lambda select, sql: noted(looked, select, sql))
+    with pytest.raises(SilverKeyError, match=f"in the commit {newest} .*another row"):
+        apply_changes(project.database(), TABLE)
+    assert len(looked) > 1
     assert project.silver(TABLE, ["id", "code"]) == [(1, 1), (2, 2), (3, 5)]
     # Both of its ways out.
     project.tables = {TABLE: {"keys": ["id"]}}

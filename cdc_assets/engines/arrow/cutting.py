@@ -5,10 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from cdc_assets.contract import Column
 from cdc_assets.lake.tables import query_batches
 from cdc_assets.planning.bounds import KEY_SAMPLE_ROWS, KeyRange, cut, is_bounded
 from cdc_assets.planning.literals import lsn_literal, quoted
 from cdc_assets.planning.plans import ApplyPlan
+
+_COMMIT = Column("_start_lsn", "STRING")
 
 
 def key_ranges(plan: ApplyPlan, bronze: DeltaTable) -> tuple[KeyRange, ...]:
@@ -36,6 +39,17 @@ def key_ranges(plan: ApplyPlan, bronze: DeltaTable) -> tuple[KeyRange, ...]:
         return ()
     found = [cut(column, sample.values(at), count) for at, column in enumerate(columns)]
     return max(found, key=len)
+
+
+def commit_ranges(bronze: DeltaTable, rows: str, rows_max: int) -> tuple[KeyRange, ...]:
+    """Ranges of commits with about `rows_max` of bronze's rows that satisfy `rows` in each.
+
+    At least one; a commit of more rows is in one of its own, whole.
+    """
+    sample = _Sample()
+    for batch in query_batches(f"SELECT `_start_lsn` FROM `bronze` WHERE {rows}", bronze=bronze):
+        sample.add(batch)
+    return cut(_COMMIT, sample.values(0), -(-sample.rows // rows_max))
 
 
 class _Sample:
