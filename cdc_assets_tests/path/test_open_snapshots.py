@@ -7,11 +7,13 @@ import pytest
 
 from benchmarks.opened import opened_files
 from cdc_assets.contract import Event
+from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.sync import sync
 from cdc_assets.planning.verdict import Hold
 from cdc_assets.silver.apply import apply_changes
 from cdc_assets_tests.path.chunking import TABLE, chunked, events, run_backfill
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, clean_up, load, run_sync
+from cdc_assets_tests.path.killing import crashing
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
@@ -65,6 +67,29 @@ def test_waves_of_a_bootstrap_are_applied_as_they_arrive(project: Project) -> No
     done = load(project)[1]
     assert (done.rebuilt, wave(project)) == (True, None)
     project.assert_identical(TABLE, COLUMNS)
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])
+def test_a_wave_told_of_late_brings_back_no_key(project: Project) -> None:
+    """B068: its keys were deleted and changed after its stamp, and silver has that already.
+
+    The changes since the stamp outrank it, though they are below silver's position.
+    """
+    chunked(project, rows=12)
+    load(project)
+    with crashing(FaultPoint.WAVE_APPENDED):
+        run_backfill(project, max_waves=1)
+    project.source.execute(
+        "DELETE FROM dbo.items WHERE id = 2", "UPDATE dbo.items SET name = N'later' WHERE id = 3"
+    )
+    project.source.captured()
+    assert load(project)[1].waves == 0
+    assert ids(project) == {3}
+    run_backfill(project, max_waves=1)
+    assert apply_changes(project.database(), TABLE).waves > 0
+    assert {1, 3, 4} <= ids(project)
+    assert 2 not in ids(project)
+    assert dict(project.silver(TABLE, ("id", "name")))[3] == "later"
 
 
 def test_keys_deleted_in_a_gap_go_wave_by_wave(project: Project) -> None:
