@@ -55,6 +55,7 @@ IN_APPLY = (
     *(P.SILVER_CREATED, P.SILVER_RANGE_MERGED, P.SILVER_MERGED),
     *(Moment.LOOKED, Moment.PINNED, Moment.PINNED),
 )
+IN_HISTORY = (P.HISTORY_CREATED, P.HISTORY_MERGED, P.HISTORY_RECORDED)
 LATER = (Clock(1.5), Capture(idle=True))
 """What lets a verdict move past a transaction."""
 
@@ -69,7 +70,9 @@ class Shape:
     snapshots are read in chunks, of `chunk_rows` each, `waves` that of rounds that apply one wave
     of one, `beside` that of runs at whose points something else happens, `beneath` that of the
     others whose reads a transaction gets into, and `early` that of histories that apply at once
-    what the first sync brings.
+    what the first sync brings. `kept` is the share of tables with a history of their states, `soft`
+    that of tables whose deleted rows are kept, and `unchecked` that of alternate keys without an
+    index of their own.
     """
 
     engines: tuple[str, ...] = ("",)
@@ -81,6 +84,9 @@ class Shape:
     beside: float = 0.25
     beneath: float = 0.5
     early: float = 0.6
+    kept: float = 0.12
+    soft: float = 0.2
+    unchecked: float = 0.5
     rounds: int = ROUNDS
     changes: int = CHANGES
     pool: int = POOL
@@ -290,4 +296,26 @@ def draw_history(seed: int, shape: Shape | None = None) -> History:
     )
     for number in range(shape.rounds):
         drawing.round(number)
-    return History(seed, tuple(tables), tuple(first), limits, tuple(drawing.steps))
+    # Drawn by themselves: all else of a seed is what it was without them.
+    more = random.Random(f"{seed} kept")
+    kept = tuple(_kept(table, shape, more) for table in tables)
+    steps = tuple(_in_history(step, more) for step in drawing.steps)
+    if not any(table.scd for table in kept):
+        steps = tuple(drawing.steps)
+    return History(seed, kept, tuple(first), limits, steps)
+
+
+def _kept(table: Table, shape: Shape, draw: random.Random) -> Table:
+    """A table, and what is kept of it beyond the rows of now."""
+    scd, soft, unchecked = (
+        draw.random() < share for share in (shape.kept, shape.soft, shape.unchecked)
+    )
+    return replace(table, scd=scd, soft=soft, unchecked=unchecked and table.kind.alternate)
+
+
+def _in_history(step: Step, draw: random.Random) -> Step:
+    """Half of what happens in applies happens in histories, where there is one."""
+    is_later, point = draw.random() < 0.5, draw.choice(IN_HISTORY)
+    if not isinstance(step, Apply) or step.at is None or not is_later:
+        return step
+    return replace(step, at=replace(step.at, point=point, nth=1))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from cdc_assets_tests.properties.keys import Key
 from cdc_assets_tests.properties.model import Table
-from cdc_assets_tests.properties.statements import Delete, Insert, Move, Statement
+from cdc_assets_tests.properties.statements import Delete, Insert, Move, Statement, keys_of
 
 DELETED = "deleted"
 REINSERTED = "a key that was deleted is inserted again"
@@ -41,15 +41,6 @@ def features(
                 yield RING
     if max(touched.values(), default=0) > 1:
         yield OFTEN
-
-
-def keys_of(statement: Statement) -> list[Key]:
-    """The keys of the rows that it changes, the new ones too."""
-    if isinstance(statement, Insert):
-        return [row.key for row in statement.rows]
-    if isinstance(statement, Move):
-        return [key for pair in statement.pairs for key in pair]
-    return list(statement.keys)
 
 
 def is_ring(statement: Statement) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +14,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from cdc_assets_tests.properties.keys import Key
+from cdc_assets_tests.properties.logs import Log
 from cdc_assets_tests.properties.model import Table, Values, View
 
 Record = Mapping[str, Any]
@@ -46,16 +48,21 @@ class Chunk:
 
 
 class Lake:
-    """Reads the tables below a folder; what has not changed is not read again."""
+    """Reads the tables below a folder; what has not changed is not read again.
+
+    It follows their logs by itself, since a history is looked at dozens of times; that a Delta
+    reader sees the same is looked at in the end (`assert_readers_agree`).
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._logs: dict[str, Log] = {}
         self._seen: dict[str, tuple[int, list[Record]]] = {}
 
     def version(self, name: str) -> int | None:
         """A table's newest version; None where it is not there."""
-        log = self._folder / name / "_delta_log"
-        return max((int(file.stem) for file in log.glob("0*.json")), default=None)
+        log = self._logs.setdefault(name, Log(self._folder / name))
+        return log.newest()
 
     def rows(self, name: str) -> list[Record]:
         """All rows of a table as it is now; none where it is not there."""
@@ -69,22 +76,42 @@ class Lake:
 
     def rows_at(self, name: str, version: int) -> list[Record]:
         """The same at a version."""
+        rows = self._logs[name].rows(version)
+        return self._queried(name, version) if rows is None else rows
+
+    def _queried(self, name: str, version: int | None) -> list[Record]:
         found = DeltaTable(self._folder / name, version=version)
         batches = QueryBuilder().register("t", found).execute("SELECT * FROM t").read_all()
         rows: list[Record] = pa.table(batches).to_pylist()
         return rows
+
+    def assert_readers_agree(self) -> None:
+        """A Delta reader sees what has been looked at, in every table."""
+        for name in list(self._logs):
+            if (version := self.version(name)) is not None:
+                theirs = Counter(map(_values, self._queried(name, None)))
+                assert Counter(map(_values, self.rows(name))) == theirs, f"{name}, {version}"
 
     def bronze(self, table: Table) -> list[Record]:
         """Bronze's rows, in no order."""
         return self.rows(f"bronze/{table.key}")
 
     def silver(self, table: Table, version: int | None = None) -> View:
-        """Silver's rows by key; raises `AssertionError` where one key has two."""
+        """Silver's rows by key, without those that are deleted."""
+        rows = self.silver_rows(table, version)
+        return {key: values_of(row) for key, row in rows.items() if row.get("_deleted_at") is None}
+
+    def silver_rows(self, table: Table, version: int | None = None) -> dict[Key, Record]:
+        """All of them; raises `AssertionError` where one key has two."""
         name = f"silver/{table.key}"
         rows = self.rows(name) if version is None else self.rows_at(name, version)
-        found = {key_of(table, row): values_of(row) for row in rows}
+        found = {key_of(table, row): row for row in rows}
         assert len(found) == len(rows), f"silver of {table.name} has a key twice"
         return found
+
+    def history(self, table: Table) -> list[Record]:
+        """The states of its keys."""
+        return self.rows(f"history/{table.key}")
 
     def control(self, layer: str, table: Table) -> Record:
         """A table's control row; empty where there is none."""
@@ -118,6 +145,11 @@ class Lake:
             )
         return [found[lsn] for lsn in sorted(found)]
 
+    def stamps(self, table: Table) -> set[str]:
+        """The LSNs that rows of its snapshots have."""
+        kinds = ("snapshot_open", "snapshot_chunk")
+        return {row["min_lsn"] for row in self.events(table) if row["event"] in kinds}
+
     def chunks(self, table: Table, snapshot: str) -> list[Chunk]:
         """The chunks of a snapshot that are told of."""
         target = f"bronze/{table.key}"
@@ -145,6 +177,11 @@ def key_of(table: Table, row: Record) -> Key:
 def values_of(row: Record) -> Values:
     """A row's other captured columns; one that the table has not got yet is NULL."""
     return row["n"], row["note"], row.get("extra")
+
+
+def _values(row: Record) -> tuple[tuple[str, Any], ...]:
+    """A row's values that are not NULL, whatever other columns its file has."""
+    return tuple(sorted((name, value) for name, value in row.items() if value is not None))
 
 
 def place_of(row: Record) -> tuple[str, int, str, int]:

@@ -46,8 +46,12 @@ class Table:
     kind_name: str
     chunk_rows: int | None = None
     """Rows of a chunk; None: its snapshots are whole."""
-    n_rows: int = 10
-    """Rows it has before capture begins."""
+    scd: bool = False
+    """Whether it has a history of its states."""
+    soft: bool = False
+    """Whether silver keeps its deleted rows."""
+    unchecked: bool = False
+    """Whether no index says that its alternate key is one."""
 
     @property
     def kind(self) -> KeyKind:
@@ -64,14 +68,16 @@ class Table:
 class Commit:
     """A transaction that was committed: what it left, and what capture records of it.
 
-    `lsn` and `time` (UTC) are None until capture has moved it. `time` is the latest up to it: a
-    clock may be set back.
+    `written` are each table's keys that it changed, with their last values: those that a key is
+    left with, or went with. `lsn` and `time` (UTC) are None until capture has moved it. `time` is
+    the latest up to it: a clock may be set back.
     """
 
     number: int
     states: tuple[State, ...]
     touched: tuple[frozenset[Key], ...]
     recorded: tuple[int, ...]
+    written: tuple[Mapping[Key, Values], ...] = ()
     lsn: str | None = None
     time: datetime | None = None
     true_time: datetime | None = None
@@ -93,16 +99,21 @@ class Model:
 
     def begin(self, states: tuple[State, ...]) -> None:
         """What is there when capture begins, for ever."""
-        first = self.commit(states, (0,) * len(self.tables))
+        first = self.commit(states, (0,) * len(self.tables), ({},) * len(self.tables))
         first.lsn, first.time, first.true_time = "0x", datetime.min, datetime.min
 
     def number_of(self, table: Table) -> int:
         """A table's place."""
         return self.tables.index(table)
 
-    def commit(self, states: tuple[State, ...], recorded: tuple[int, ...]) -> Commit:
+    def commit(
+        self,
+        states: tuple[State, ...],
+        recorded: tuple[int, ...],
+        written: tuple[Mapping[Key, Values], ...],
+    ) -> Commit:
         """A commit that leaves these rows, of so many recorded changes of each table."""
-        found = Commit(len(self.commits), states, (), recorded)
+        found = Commit(len(self.commits), states, (), recorded, written)
         found.touched = tuple(
             _touched(self.view(t, self.commits[-1]) if self.commits else {}, self.view(t, found))
             for t in self.tables

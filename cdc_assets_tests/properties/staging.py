@@ -13,7 +13,7 @@ from cdc_assets_tests.properties.features import features
 from cdc_assets_tests.properties.keys import Key
 from cdc_assets_tests.properties.lake import Lake
 from cdc_assets_tests.properties.model import Model, Table
-from cdc_assets_tests.properties.statements import Statement, run_all
+from cdc_assets_tests.properties.statements import Statement, run_all, written_by
 from cdc_assets_tests.properties.steps import (
     Capture,
     Clean,
@@ -124,8 +124,8 @@ class Stage:
 
     def prepared(self, step: Transaction) -> tuple[str, Callable[[], None]]:
         """A transaction's text, "" where nothing of it can be done, and what notes it then."""
-        tables = self.history.tables
-        done, states, counts = run_all(step.statements, tables, self.model.now, self.extra)
+        tables, before = self.history.tables, self.model.now
+        done, states, counts = run_all(step.statements, tables, before, self.extra)
         body = "; ".join(self._text(statement) for statement in done)
         if not done:
             return "", lambda: None
@@ -136,7 +136,7 @@ class Stage:
             if step.rolled_back:
                 self.counts["rolled back"] += 1
                 return
-            self.model.commit(states, counts)
+            self.model.commit(states, counts, written_by(done, tables, before))
             self.counts.update(features(done, tables, self._gone))
 
         return f"SET NOCOUNT ON; BEGIN TRANSACTION; {body}; {end} TRANSACTION", finish
@@ -213,7 +213,8 @@ def _create(table: Table) -> str:
     names = ", ".join(kind.columns)
     own = f"PRIMARY KEY ({names})"
     if kind.alternate:
-        own = f"id int IDENTITY PRIMARY KEY, UNIQUE ({names})"
+        own = "id int IDENTITY PRIMARY KEY"
+        own += "" if table.unchecked else f", UNIQUE ({names})"
     return f"CREATE TABLE dbo.{table.name} ({columns}, n int NULL, note nvarchar(20) NULL, {own})"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from cdc_assets_tests.properties.keys import Key
-from cdc_assets_tests.properties.model import Row, State, Table
+from cdc_assets_tests.properties.model import Row, State, Table, Values
 
 
 @dataclass(frozen=True)
@@ -200,6 +200,37 @@ def run_all(
             counts[statement.table] += count
             done.append(possible)
     return done, tuple(now), tuple(counts)
+
+
+def written_by(
+    done: Sequence[Statement], tables: Sequence[Table], states: Sequence[State]
+) -> tuple[dict[Key, Values], ...]:
+    """Each table's keys that statements change, as the lake shows them, with their last values.
+
+    Of a key that is there afterwards, those that it has; of another one, those it went with.
+    `done` is what can be done of them, from these rows on.
+    """
+    now, found = list(states), [dict[Key, Values]() for _ in tables]
+    for statement in done:
+        place = statement.table
+        table, before = tables[place], now[place]
+        now[place], _ = statement.done(table, before)
+        for own in {table.kind.canonical(key) for key in keys_of(statement)}:
+            old, new = before.get(own), now[place].get(own)
+            for row in (old, new):
+                # Where rows change places, one may take the very values that were there.
+                if row is not None and old != new:
+                    found[place][table.kind.shown(row.key)] = row.values
+    return tuple(found)
+
+
+def keys_of(statement: Statement) -> list[Key]:
+    """The keys of the rows that it changes, the new ones too."""
+    if isinstance(statement, Insert):
+        return [row.key for row in statement.rows]
+    if isinstance(statement, Move):
+        return [key for pair in statement.pairs for key in pair]
+    return list(statement.keys)
 
 
 def _without_extra(statement: Statement) -> Statement:

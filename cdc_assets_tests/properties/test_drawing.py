@@ -11,6 +11,7 @@ from cdc_assets_tests.properties.drawing import (
     CHANGES,
     IN_APPLY,
     IN_BACKFILL,
+    IN_HISTORY,
     IN_SYNC,
     draw_history,
     size_of,
@@ -46,12 +47,13 @@ pytestmark = pytest.mark.sandbox
 IN_EACH_TENTH = {
     *(f"key {kind.name}" for kind in KINDS),
     *("whole", "chunked", "crash", "beside", "beneath", "rolled back", "resnapshot", "clock back"),
+    *("history", "deleted rows kept", "unchecked keys"),
     *(kind.__name__ for kind in (Capture, Clean, Clock, Disable, Switch)),
     *(AS_DELETE_AND_INSERT, AS_UPDATE, NULL_KEY, OFTEN, REINSERTED, RING),
 }
 """What at least one history of ten has."""
 
-IN_SOME = {"kill", *(f"at {point}" for point in {*IN_SYNC, *IN_BACKFILL, *IN_APPLY})}
+IN_SOME = {"kill", *(f"at {point}" for point in {*IN_SYNC, *IN_BACKFILL, *IN_APPLY, *IN_HISTORY})}
 """What some of all have: every point at which a run stops, or something else happens."""
 
 
@@ -69,6 +71,9 @@ def test_histories_are_what_is_said_of_them() -> None:
         assert _changes(history, marks) >= CHANGES
         for table in history.tables:
             marks |= {f"key {table.kind_name}", "chunked" if table.chunk_rows else "whole"}
+            marks |= {"history"} if table.scd else set()
+            marks |= {"deleted rows kept"} if table.soft else set()
+            marks |= {"unchecked keys"} if table.unchecked else set()
         for step in history.steps:
             marks.update((type(step).__name__, *_marks(step)))
         seen.update(marks)

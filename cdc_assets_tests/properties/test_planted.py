@@ -16,6 +16,7 @@ import pytest
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.plans import MergeTexts
 from cdc_assets.silver import apply as apply_module
+from cdc_assets.silver import history as history_module
 from cdc_assets.silver import plan as plan_module
 from cdc_assets_tests.properties.drawing import Shape
 from cdc_assets_tests.properties.keys import BY_NAME
@@ -60,6 +61,18 @@ def before_images_ignored(texts: MergeTexts) -> MergeTexts:
     return replace(texts, is_delete=swapped(texts.is_delete, "1, 3)", "1)"))
 
 
+def mark_of_the_row(texts: MergeTexts) -> MergeTexts:
+    return replace(texts, marked=texts.marked[-1:])
+
+
+def state_without_its_end(patch: Patch) -> None:
+    """Of those that a later call than theirs ends."""
+    right = history_module.history_texts
+    patch.setattr(
+        history_module, "history_texts", lambda *given: replace(right(*given), newer="false")
+    )
+
+
 def verdict_after_the_pin(patch: Patch) -> None:
     """What silver then claims is more than the bronze that was applied has."""
     right = apply_module.read
@@ -97,7 +110,7 @@ def range_delete_without_its_stamp(patch: Patch) -> None:
 
 
 HIGHEST = Lsn.parse("0x" + "F" * 20)
-SMALL = Shape(killing=0.0, changes=90, rounds=3, early=1.0)
+SMALL = Shape(killing=0.0, changes=90, rounds=3, early=1.0, kept=0.0, soft=0.0)
 WITH_NULL = replace(
     SMALL, pool=12, kinds=tuple(BY_NAME[name] for name in ("nullable", "int", "pair"))
 )
@@ -110,6 +123,8 @@ FAULTS = {
     "operation 3 ignored": (in_texts(before_images_ignored), WITH_NULL, 2),
     "verdict read after the pin": (verdict_after_the_pin, replace(SMALL, beside=0.7), 12),
     "a wave skipped": (wave_skipped, IN_WAVES, 1),
+    "a mark with its row's LSN": (in_texts(mark_of_the_row), replace(SMALL, soft=1.0), 0),
+    "a state without its end": (state_without_its_end, replace(SMALL, kept=1.0), 0),
     "a range delete without its stamp": (range_delete_without_its_stamp, IN_WAVES, 10),
 }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from cdc_assets_tests.properties.keeping import Histories, Marks
 from cdc_assets_tests.properties.lake import (
     Chunk,
     Lake,
@@ -45,6 +46,11 @@ class Watch:
     _silver_version: int | None = None
     _complete_at: dict[str, Commit] = field(default_factory=dict)
     """The newest commit when a snapshot was first seen to be complete."""
+    _bronze_version: int | None = None
+
+    def __post_init__(self) -> None:
+        of = (self.model, self.lake, self.table, self.counts)
+        self._histories, self._marks = Histories(*of), Marks(*of)
 
     # --- what there is -------------------------------------------------------------------------
 
@@ -69,7 +75,7 @@ class Watch:
                 self._complete_at.setdefault(taken.lsn, self.model.commits[-1])
         bronze = self.lake.control("bronze", self.table)
         silver = self.lake.control("silver", self.table)
-        self._each_change_once(bronze)
+        self._each_change_once()
         self._nothing_left_out(bronze, snapshots)
         self._bronze_at_its_verdict(bronze, snapshots)
         self._never_backwards("bronze", bronze, ("end_lsn", "changed_lsn"))
@@ -77,10 +83,15 @@ class Watch:
         self._silver_at_its_position(silver, snapshots)
         self._waves(silver, snapshots)
         self._never_backwards("silver", silver, ("applied_lsn", "snapshot_lsn"))
+        self._kept(silver, snapshots)
 
     # --- bronze --------------------------------------------------------------------------------
 
-    def _each_change_once(self, bronze: Record) -> None:
+    def _each_change_once(self) -> None:
+        version = self.lake.version(f"bronze/{self.table.key}")
+        if version == self._bronze_version:
+            return
+        self._bronze_version = version
         rows = self.lake.bronze(self.table)
         places = Counter(place_of(row) for row in rows if row["_operation"] != 0)
         assert max(places.values(), default=1) == 1, f"twice: {places.most_common(3)}"
@@ -233,6 +244,25 @@ class Watch:
             assert own in seen, f"{key} of the waves up to {wave} is {own} in silver, not {seen}"
         self.counts["waves"] += bool(keys)
 
+    # --- what is kept --------------------------------------------------------------------------
+
+    def _kept(self, silver: Record, snapshots: list[Taken]) -> None:
+        """Deleted rows, and the states of all."""
+        if self.table.soft and not self.uncertain:
+            self._marks.look(silver, self.read(), steady=self.steady)
+        if not self.table.scd:
+            return
+        row = self.lake.control("history", self.table)
+        self._never_backwards("history", row, ("applied_lsn", "snapshot_lsn"))
+        verdict, reached = row.get("finalized_until"), _reached(row)
+        for commit in self.model.commits[1:]:
+            if verdict and commit.recorded[self.place] and commit.time and commit.time < verdict:
+                assert commit.lsn is not None
+                assert commit.lsn <= reached, f"the history's verdict claims {commit.lsn}"
+        if not self.uncertain:
+            given = (row, snapshots, self.read(), self._complete_at)
+            self._histories.look(*given, steady=self.steady)
+
     def _never_backwards(self, layer: str, row: Record, names: Collection[str]) -> None:
         verdict, before = row.get("finalized_until"), self._verdicts.get(layer)
         if before is not None:
@@ -257,9 +287,17 @@ class Watch:
         verdict = silver.get("finalized_until")
         if verdict is None or last.time is None or verdict <= last.time:
             return f"silver's verdict is {verdict}, its last change of {last.time}"
+        kept = self.lake.control("history", self.table)
+        if self.table.scd and (lacking := self._histories.lacks(kept, last)):
+            return lacking
         return differences(
             self.lake.silver(self.table), self.model.view(self.table, self.model.commits[-1])
         )
+
+
+def _reached(row: Record) -> str:
+    """The LSN up to which a table has all changes, as control says."""
+    return max(row.get("applied_lsn") or "", row.get("snapshot_lsn") or "")
 
 
 def _start(snapshots: list[Taken]) -> str | None:

@@ -22,8 +22,10 @@ from cdc_assets.faults import FaultPoint
 from cdc_assets.ingest.backfill import backfill
 from cdc_assets.ingest.sync import sync
 from cdc_assets.lake.lake import Lake as ProductLake
+from cdc_assets.settings.load import load_settings
+from cdc_assets.settings.model import DatabaseSettings
 from cdc_assets.silver.apply import apply_tables
-from cdc_assets_tests.path.killing import COMMAND_LINE
+from cdc_assets_tests.path.killing import COMMAND_LINE, CrashError
 from cdc_assets_tests.properties.staging import Stage
 from cdc_assets_tests.properties.steps import (
     Apply,
@@ -47,9 +49,8 @@ ROUNDS_MAX = 8
 
 KILL_SECONDS_MAX = 60.0
 
-
-class CrashError(BaseException):
-    """The end of a run at a point; no handler of errors catches it."""
+READERS_EVERY = 10
+"""Of so many histories one is looked at with a Delta reader, too."""
 
 
 class World(Stage):
@@ -61,6 +62,7 @@ class World(Stage):
         self._lock = threading.Lock()
         self._hooked = False
         self._crashes = 0
+        self._settings: dict[str, DatabaseSettings] = {}
 
     def project(self, engine: str = "") -> Project:
         """The product's settings."""
@@ -71,6 +73,9 @@ class World(Stage):
             project.tables[table.key] = {
                 **(chunked if table.chunk_rows else {}),
                 **({"keys": list(table.kind.columns)} if table.kind.alternate else {}),
+                **({"keys_unchecked": True} if table.unchecked else {}),
+                **({"scd": 2} if table.scd else {}),
+                **({"deletes": "soft"} if table.soft else {}),
             }
         defaults = {
             "engine": engine,
@@ -91,8 +96,12 @@ class World(Stage):
         return project
 
     def database(self, engine: str = "") -> Database:
-        """The product's clients, new ones."""
-        return self.project(engine).database()
+        """The product's clients, new ones, of settings that stay as they are."""
+        project = self.project(engine)
+        if project.engine not in self._settings:
+            found = load_settings(project.write())
+            self._settings[project.engine] = found.databases[project.key]
+        return Database.of(project.key, self._settings[project.engine])
 
     # --- what happens --------------------------------------------------------------------------
 
@@ -296,6 +305,8 @@ class World(Stage):
             f"{name}: {text}" for name, text in lacking.items()
         )
         self.is_model()
+        if self.history.seed % READERS_EVERY == 0:
+            self.lake.assert_readers_agree()
         for watch in self.watches:
             self.counts.update(watch.counts)
             self.counts[f"key {watch.table.kind_name}"] += 1
