@@ -51,9 +51,10 @@ STATUS = {
     "on_time": "whether silver is within `finality.allowed_delay`; `null` of one that is paused or"
     " retired",
     "reason": "`on_time`, or what holds it back: `never_loaded`, `sync_stopped`, `capture_stopped`,"
-    " `snapshot_open`, `snapshot_settling`, `behind_bronze`; `paused`, `retired`",
+    " `snapshot_open`, `snapshot_settling`, `behind_bronze`; `no_period_yet` while the first period"
+    " is not due; `paused`, `retired`",
     "text": "the reason in a sentence, with what to do",
-    "late_seconds": "seconds since `silver_complete_until`",
+    "late_seconds": "seconds since `silver_complete_until`, or since the load where that is `null`",
     "last_sync": "when a sync last looked at the source for it",
     "last_rows": "rows of the last batch that had any, or of the snapshot where that was later",
     "last_rows_at": "when they were recorded",

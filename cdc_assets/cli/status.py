@@ -9,6 +9,7 @@ from cdc_assets.cli.sync import database_of, every_database
 from cdc_assets.clock import utc_now
 from cdc_assets.engines.database import Database
 from cdc_assets.planning.status import Known, TableStatus, table_statuses
+from cdc_assets.planning.verdict import Reason
 from cdc_assets.quality.backfills import open_waves
 
 _HEADS = ("table", "state", "complete until", "on time", "last sync", "rows", "headroom", "lag")
@@ -55,7 +56,7 @@ def _cells(status: TableStatus) -> tuple[str, ...]:
 def _say_more(status: TableStatus) -> None:
     """What does not fit a line: why a table is late, how far its snapshot is, what is lost."""
     name = f"{status.database}.{status.table}"
-    if status.on_time is not True:
+    if status.reason != Reason.ON_TIME:
         say(f"{name}: {status.text} [{status.reason}]")
     if status.snapshot is not None and status.snapshot.waves_done is not None:
         one = status.snapshot

@@ -21,7 +21,7 @@ from cdc_assets.ingest.outcome import Measure, TableOutcome, Work
 from cdc_assets.ingest.poll import read_max_lsn
 from cdc_assets.lake.bronze import change_commits, changes_end, commit_of_rows
 from cdc_assets.lake.facts import FactsEntry
-from cdc_assets.lake.tables import table_id
+from cdc_assets.lake.tables import columns_of, table_id
 from cdc_assets.lake.told import check_told
 from cdc_assets.names import TableName
 from cdc_assets.planning.advancing import BronzeProgress
@@ -271,6 +271,7 @@ def _outcome(
         started_at=run.started_at,
         duration_seconds=(utc_now() - run.started_at).total_seconds(),
         engine=commits[-1].engine if commits else "",
+        columns=columns_of(run.bronze) if commits else (),
         measures=measured,
         facts=tuple(
             FactsEntry((commit.facts_row(), *commit.event_rows()), table.facts_app, commit.batch_id)

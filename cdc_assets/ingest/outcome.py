@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
+from cdc_assets.contract import Column
 from cdc_assets.errors import CdcError
 from cdc_assets.lake.facts import FactsEntry
 from cdc_assets.lsn import Lsn
@@ -56,7 +57,7 @@ class TableOutcome:
     of all together. `counts` are those of all batches found, this run's or not.
     `retention_headroom_hours` is how far cleanup is behind its end, where that was measured.
     `gap` is the newest loss of changes that nobody has acknowledged. `warnings` are sentences
-    about the table for an operator.
+    about the table for an operator. `columns` are bronze's, where it was opened.
     """
 
     table: str
@@ -79,6 +80,7 @@ class TableOutcome:
     retention_headroom_hours: float | None = None
     gap: Gap | None = None
     warnings: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
     error: CdcError | None = None
 
 

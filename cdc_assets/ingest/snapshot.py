@@ -248,6 +248,7 @@ def write_snapshot(
         duration_seconds=(utc_now() - started_at).total_seconds(),
         engine=str(choice),
         warnings=column_warnings(database, prepared),
+        columns=columns_of(bronze),
         facts=(completion(table, replace(snapshot, high_mark=high_mark), rows, str(choice)),),
         progress=changes_start(database, prepared),
     )

@@ -9,7 +9,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
 from cdc_assets.engines.database import Database
@@ -37,7 +37,7 @@ from cdc_assets.planning.losses import Gap, open_gaps
 from cdc_assets.planning.polls import CaptureInstance, Poll
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.retired import retired_sources
-from cdc_assets.planning.snapshots import snapshots_by_target
+from cdc_assets.planning.snapshots import Snapshot, snapshots_by_target
 from cdc_assets.sqlserver.catalog import capture_instances
 from cdc_assets.sqlserver.connection import IDLE_CONNECTIONS_MAX, with_retries
 from cdc_assets.sqlserver.grants import missing_grant
@@ -51,6 +51,8 @@ class SyncReport:
     outcomes: Mapping[str, TableOutcome]
     control: Mapping[str, ControlRow]
     """The control rows it wrote."""
+    chunked: Mapping[str, Snapshot] = field(default_factory=dict)
+    """The chunked snapshots that are open after it, by table."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -107,7 +109,9 @@ def sync(
         )
         for o in outcomes
     }
-    return SyncReport(poll, told, recorder.control)
+    opened = {one.name.key: recorder.snapshots[one.name.bronze].open_chunked for one in known}
+    chunked = {table: snapshot for table, snapshot in opened.items() if snapshot is not None}
+    return SyncReport(poll, told, recorder.control, chunked)
 
 
 def _advanced(

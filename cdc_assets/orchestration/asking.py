@@ -17,6 +17,9 @@ TAG_LENGTH_MAX = 63
 WAVE_TAG = "cdc/wave"
 """The piece of work that a run was asked for."""
 
+DATABASE_TAG = "cdc/database"
+"""Which database a run is about."""
+
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -32,6 +35,11 @@ def tag_value(text: str) -> str:
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return f"{text[: TAG_LENGTH_MAX - len(digest) - 1]}-{digest}"
+
+
+def database_tags(database: str) -> dict[str, str]:
+    """The tags of a database's runs."""
+    return {DATABASE_TAG: tag_value(database)}
 
 
 def earlier_runs(instance: dg.DagsterInstance, wave: str) -> list[dg.RunRecord]:

@@ -1,12 +1,11 @@
 """Bronze and silver of one database as one multi-asset: one run is one poll."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Generator, Iterator
 
 import dagster as dg
 
 from cdc_assets.errors import CdcError
 from cdc_assets.orchestration.failing import failure
-from cdc_assets.orchestration.metadata import bronze_metadata, silver_metadata
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.sync_checks import (
     PAUSED_TEXT,
@@ -15,8 +14,9 @@ from cdc_assets.orchestration.sync_checks import (
     sync_checks,
 )
 from cdc_assets.orchestration.translator import BRONZE, SILVER, Translator
+from cdc_assets.orchestration.written import bronze_written, silver_written
 
-Events = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
+Results = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 
 
 def database_assets(translator: Translator) -> dg.AssetsDefinition:
@@ -34,26 +34,30 @@ def database_assets(translator: Translator) -> dg.AssetsDefinition:
         can_subset=True,
         pool=database.pool("sync"),
     )
-    def tables(context: dg.AssetExecutionContext, cdc: CdcResource) -> Events:
+    def tables(context: dg.AssetExecutionContext, cdc: CdcResource) -> Results:
         selected = context.selected_asset_keys
         bronze = _selected(translator, selected, BRONZE)
         silver = _selected(translator, selected, SILVER)
         failures: dict[str, CdcError] = {}
         checks: list[dg.AssetCheckResult] = []
+        quiet: set[str] = set()
         if bronze:
-            yield from _sync(context, cdc, translator, bronze, failures, checks)
+            quiet = yield from _sync(context, cdc, translator, bronze, failures, checks)
         ready = [table for table in silver if table not in failures]
+        if quiet.intersection(ready):
+            # Of what this run did not touch, silver is only behind where another run left it so.
+            due = quiet.intersection(cdc.due(database.key))
+            ready = [table for table in ready if table not in quiet or table in due]
         if ready:
             yield from _apply(context, cdc, translator, ready, failures)
         yield from checks
         if failures:
-            told = {f"cdc/{table}": str(error) for table, error in failures.items()}
-            raise failure(list(failures.values()), told)
+            raise failure(failures)
 
     return tables
 
 
-def _selected(translator: Translator, keys: set[dg.AssetKey], layer: str) -> list[str]:
+def _selected(translator: Translator, keys: Collection[dg.AssetKey], layer: str) -> list[str]:
     tables = translator.settings.tables
     return [table for table in tables if translator.asset_key(layer, table) in keys]
 
@@ -65,38 +69,35 @@ def _sync(
     tables: list[str],
     failures: dict[str, CdcError],
     checks: list[dg.AssetCheckResult],
-) -> Events:
+) -> Generator[dg.MaterializeResult[None], None, set[str]]:
+    """Bronze; gives the tables of which there was nothing to read."""
     try:
         report = cdc.sync(translator.database.key, tables)
     except CdcError as error:
         failures.update(dict.fromkeys(tables, error))
-        return
+        return set()
     standing = [table for table in tables if report is None or table not in report.outcomes]
     for table in standing:
         context.log.info(f"{table}: {PAUSED_TEXT}")
         checks.extend(paused_checks(translator.asset_key(BRONZE, table)))
     if report is None:
-        return
-    chunks = cdc.chunks_read(translator.database.key)
+        return set()
+    chunks = cdc.chunks_read(translator.database.key, report.chunked)
     for warning in report.warnings:
         context.log.warning(warning)
     for table in tables:
         outcome = report.outcomes.get(table)
         if outcome is None:
             continue
-        key = translator.asset_key(BRONZE, table)
         if outcome.error is not None:
             context.log.error(str(outcome.error))
             failures[table] = outcome.error
-        elif outcome.rows or outcome.work == "snapshot":
-            row = report.control.get(translator.database.table(table).bronze)
+        written = bronze_written(translator, report, outcome, chunks.get(table, (0, 0)))
+        if written is not None:
             context.log.info(f"{table}: {outcome.rows} rows, {outcome.work}")
-            yield dg.MaterializeResult(
-                asset_key=key,
-                metadata=bronze_metadata(outcome, report, row, chunks.get(table, (0, 0))),
-                data_version=dg.DataVersion(str(outcome.end.lsn)) if outcome.end else None,
-            )
-        checks.extend(sync_checks(key, outcome))
+            yield written.result()
+        checks.extend(sync_checks(translator.asset_key(BRONZE, table), outcome))
+    return {table for table, outcome in report.outcomes.items() if outcome.work == "quiet"}
 
 
 def _apply(
@@ -105,7 +106,7 @@ def _apply(
     translator: Translator,
     tables: list[str],
     failures: dict[str, CdcError],
-) -> Events:
+) -> Iterator[dg.MaterializeResult[None]]:
     try:
         outcomes = cdc.apply(translator.database.key, tables)
     except CdcError as error:
@@ -120,10 +121,6 @@ def _apply(
             failures[table] = outcome.error
         if outcome.overtaken:
             context.log.info(f"{table}: another run applied it first")
-        elif outcome.applied_lsn is not None:
+        elif (written := silver_written(translator, outcome)) is not None:
             context.log.info(f"{table}: {outcome.upserted} upserted, {outcome.deleted} deleted")
-            yield dg.MaterializeResult(
-                asset_key=translator.asset_key(SILVER, table),
-                metadata=silver_metadata(outcome),
-                data_version=dg.DataVersion(str(outcome.applied_lsn)),
-            )
+            yield written.result()

@@ -4,6 +4,8 @@ The sensor looks at a level: while a chunked snapshot is open it asks, for one r
 run that dies or comes back early is followed by the next.
 """
 
+import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -12,6 +14,7 @@ from cdc_assets.errors import CdcError
 from cdc_assets.orchestration.asking import (
     ATTEMPTS_MAX,
     WAVE_TAG,
+    database_tags,
     earlier_runs,
     running,
     seconds_since,
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 TICK_SECONDS = 29
 REQUESTS_PER_TICK_MAX = 10
 """Runs asked for in one tick; the pool of a database takes one at a time."""
+WAVES_PLOTTED_MAX = 40
+"""Waves whose pace is plotted, the last ones."""
 REST_SECONDS = 600
 """After `ATTEMPTS_MAX` runs that read nothing the next one is asked for so much later."""
 
@@ -53,19 +58,20 @@ def backfill_job(translator: Translator) -> dg.JobDefinition:
         context: dg.OpExecutionContext, cdc: CdcResource, config: BackfillConfig
     ) -> None:
         tables = config.tables or [one.table for one in cdc.open_backfills(database.key)]
-        errors: list[CdcError] = []
+        errors: dict[str, CdcError] = {}
         for table in tables:
             try:
                 _read(context, cdc, translator, table)
             except CdcError as error:
                 context.log.error(str(error))
-                errors.append(error)
+                errors[table] = error
         if errors:
             raise failure(errors)
 
     @dg.job(
         name=f"{database.key}_backfill",
         description="Read the open chunked snapshots on, wave by wave.",
+        tags=database_tags(database.key),
     )
     def backfill() -> None:
         read_waves()
@@ -81,15 +87,32 @@ def _read(
     context: dg.OpExecutionContext, cdc: CdcResource, translator: Translator, table: str
 ) -> None:
     """Read a table's waves: each is an observation of bronze, and all are a materialization."""
-    key = translator.asset_key(BRONZE, table)
+    key, pace = translator.asset_key(BRONZE, table), _Pace()
 
     def progress(outcome: "BackfillOutcome") -> None:
-        context.log_event(dg.AssetObservation(key, metadata=backfill_metadata(outcome)))
+        pace.wave(outcome.rows)
+        metadata = backfill_metadata(outcome, list(pace.rates))
+        context.log_event(dg.AssetObservation(key, metadata=metadata))
 
     outcome = cdc.backfill(translator.database.key, table, progress)
     context.log.info(f"{table}: {outcome.state}: {outcome.reason}")
     if outcome.rows:
-        context.log_event(dg.AssetMaterialization(key, metadata=backfill_metadata(outcome)))
+        metadata = backfill_metadata(outcome, list(pace.rates))
+        context.log_event(dg.AssetMaterialization(key, metadata=metadata))
+
+
+class _Pace:
+    """Rows per second of a call's last waves."""
+
+    def __init__(self) -> None:
+        self.rates: deque[float] = deque(maxlen=WAVES_PLOTTED_MAX)
+        self._rows, self._at = 0, time.monotonic()
+
+    def wave(self, rows: int) -> None:
+        """Another wave is told, with which the call has read so many rows."""
+        now = time.monotonic()
+        self.rates.append((rows - self._rows) / max(now - self._at, 1e-3))
+        self._rows, self._at = rows, now
 
 
 def backfill_sensor(translator: Translator, job: dg.JobDefinition) -> dg.SensorDefinition:
@@ -141,5 +164,5 @@ def _request(database: str, one: "OpenBackfill", wave: str, attempt: int) -> dg.
         # Dagster never runs a key twice, not even after a failure: the attempt is part of it.
         run_key=f"{wave}-{attempt}",
         run_config={"ops": {_op_name(database): {"config": {"tables": [one.table]}}}},
-        tags={WAVE_TAG: wave, "cdc/database": tag_value(database)},
+        tags={WAVE_TAG: wave, **database_tags(database)},
     )

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import dagster as dg
 
+from cdc_assets.orchestration.alerts import alerts_sensor
 from cdc_assets.orchestration.assets import database_assets
 from cdc_assets.orchestration.backfills import backfill_job, backfill_sensor
 from cdc_assets.orchestration.checks import health_checks
 from cdc_assets.orchestration.finality import finality_sensor
-from cdc_assets.orchestration.jobs import database_jobs, sync_schedule
+from cdc_assets.orchestration.jobs import database_jobs, main_job, sync_schedule
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.silver_waves import silver_sensor
 from cdc_assets.orchestration.source_moved import source_sensor
@@ -42,10 +43,11 @@ def build_definitions(settings: Settings, settings_file: Path) -> dg.Definitions
                     silver_sensor(translator),
                     backfill_sensor(translator, backfill),
                     finality_sensor(translator),
-                    source_sensor(translator, jobs["sync"]),
+                    source_sensor(translator, main_job(translator, jobs)),
+                    *([alerts_sensor(translator)] if database.alerts else []),
                 ],
                 schedules=[
-                    sync_schedule(translator, jobs["sync"]),
+                    sync_schedule(translator, main_job(translator, jobs)),
                     maintenance_schedule(maintenance),
                 ],
             ),

@@ -1,19 +1,27 @@
 """Jobs and the schedule of one database."""
 
+from collections.abc import Mapping
+
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition,  # what `define_asset_job` gives; Dagster exports no name for it
 )
 
-from cdc_assets.orchestration.asking import running_job
+from cdc_assets.orchestration.asking import database_tags, running_job
 from cdc_assets.orchestration.checks import CHECKS
+from cdc_assets.orchestration.continuous import continuous_job, continuous_name
 from cdc_assets.orchestration.translator import BRONZE, SILVER, Translator
+from cdc_assets.settings.running import SilverTrigger
+
+Job = UnresolvedAssetJobDefinition | dg.JobDefinition
 
 SYNC_CRON = "* * * * *"
 
 
-def database_jobs(translator: Translator) -> dict[str, UnresolvedAssetJobDefinition]:
+def database_jobs(translator: Translator) -> dict[str, Job]:
     """`<db>_sync`, `<db>_apply`, both as `<db>_sync_and_apply`, and `<db>_health_checks`.
+
+    Where the settings want it, `<db>_continuous` too.
 
     The checks of the last one are left out of the others: a sensor reports them when they change,
     and a table that is quiet in a run would skip them for all.
@@ -30,11 +38,12 @@ def database_jobs(translator: Translator) -> dict[str, UnresolvedAssetJobDefinit
             "Bring bronze up to SQL Server, and silver up to bronze.",
         ),
     }
-    found = {
+    found: dict[str, Job] = {
         name: dg.define_asset_job(
             f"{database}_{name}",
             selection=dg.AssetSelection.assets(*keys) - dg.AssetSelection.checks(*health),
             description=description,
+            tags=database_tags(database),
         )
         for name, (keys, description) in jobs.items()
     }
@@ -42,16 +51,31 @@ def database_jobs(translator: Translator) -> dict[str, UnresolvedAssetJobDefinit
         f"{database}_health_checks",
         selection=dg.AssetSelection.checks(*health),
         description="Say of every table how late it is, and how far cleanup and capture are.",
+        tags=database_tags(database),
     )
+    if translator.settings.continuous is not None:
+        found["continuous"] = continuous_job(translator, translator.settings.continuous)
     return found
 
 
-def sync_schedule(
-    translator: Translator, job: UnresolvedAssetJobDefinition
-) -> dg.ScheduleDefinition:
+def main_job(translator: Translator, jobs: Mapping[str, Job]) -> Job:
+    """The job that schedule and sensor ask for: the settings say what a run brings along."""
+    if translator.settings.continuous is not None:
+        return jobs["continuous"]
+    together = translator.settings.silver is SilverTrigger.SAME_RUN
+    return jobs["sync_and_apply" if together else "sync"]
+
+
+def bringing_silver(database: str) -> tuple[str, ...]:
+    """The jobs of a database whose runs bring bronze and silver along together."""
+    return f"{database}_sync_and_apply", continuous_name(database)
+
+
+def sync_schedule(translator: Translator, job: Job) -> dg.ScheduleDefinition:
     """A sync every minute; a tick that finds nothing new costs one poll.
 
-    While one is queued or running no other is asked for, so a long first load piles up nothing.
+    While one is queued or running no other is asked for, so a long first load piles up nothing,
+    and a run that keeps polling is followed by the next one.
     """
 
     @dg.schedule(

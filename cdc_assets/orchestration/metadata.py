@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
 
 from cdc_assets.clock import utc_now
+from cdc_assets.orchestration.markdown import bar, rows_table, sparkline
 
 if TYPE_CHECKING:
     from cdc_assets.ingest.outcome import BackfillOutcome, TableOutcome
@@ -13,7 +17,7 @@ if TYPE_CHECKING:
     from cdc_assets.planning.records import ControlRow
     from cdc_assets.silver.outcome import ApplyOutcome
 
-Metadata = dict[str, int | float | str]
+Metadata = dict[str, int | float | str | dg.MetadataValue[Any]]
 
 RUNBOOK = "docs/runbook.md"
 """What each code means, whether data is at risk, and what to run."""
@@ -34,15 +38,27 @@ def bronze_metadata(
     counts = outcome.counts
     start, end = outcome.start, outcome.end
     first, last = _commit_times(outcome)
+    lag = _seconds_since(end.commit_ts if end else None)
+    captured = round(report.poll.capture_lag_seconds or 0.0, 3)
     return {
+        "cdc/batch": dg.MetadataValue.md(
+            rows_table(
+                _operations(outcome),
+                {
+                    "commits (UTC)": f"{_text(first)} to {_text(last)}",
+                    "LSN": f"{start.lsn if start else ''} to {end.lsn if end else ''}",
+                    "lag": f"{lag:,.1f} s, of which capture {captured:,.1f} s",
+                },
+            )
+        ),
         "dagster/partition_row_count": outcome.rows,
         "cdc/work": str(outcome.work),
         "cdc/rows": outcome.rows,
         "cdc/inserts": counts.inserts if counts else 0,
         "cdc/updates": counts.updates if counts else 0,
         "cdc/deletes": counts.deletes if counts else 0,
-        "cdc/lag_seconds": _seconds_since(end.commit_ts if end else None),
-        "cdc/capture_lag_seconds": round(report.poll.capture_lag_seconds or 0.0, 3),
+        "cdc/lag_seconds": lag,
+        "cdc/capture_lag_seconds": captured,
         "cdc/retention_headroom_hours": round(outcome.retention_headroom_hours or 0.0, 3),
         "cdc/read_mb": round(outcome.read_mb, 3),
         "cdc/read_seconds": round(outcome.read_seconds, 3),
@@ -58,9 +74,17 @@ def bronze_metadata(
     }
 
 
-def backfill_metadata(outcome: BackfillOutcome) -> Metadata:
-    """How far a chunked snapshot is read, and what this call has read of it."""
+def backfill_metadata(outcome: BackfillOutcome, rates: Sequence[float] = ()) -> Metadata:
+    """How far a chunked snapshot is read, and what this call has read of it.
+
+    `rates` are the rows per second of its last waves, the oldest first.
+    """
+    done, total = outcome.chunks_done, outcome.chunks_total or 0
     return {
+        "cdc/progress": dg.MetadataValue.md(
+            f"`{bar(done, total)}` {done:,} of {total:,} chunks"
+            + (f"\n\n`{sparkline(rates)}` {rates[-1]:,.0f} rows/s, wave by wave" if rates else "")
+        ),
         "cdc/work": f"backfill: {outcome.state}",
         "cdc/rows": outcome.rows,
         "cdc/chunks_done": outcome.chunks_done,
@@ -72,7 +96,17 @@ def backfill_metadata(outcome: BackfillOutcome) -> Metadata:
 
 def silver_metadata(outcome: ApplyOutcome) -> Metadata:
     """What an apply did with one silver table."""
+    held = f", held: {outcome.hold}" if outcome.hold else ""
     return {
+        "cdc/batch": dg.MetadataValue.md(
+            rows_table(
+                {"upserted": outcome.upserted, "deleted": outcome.deleted},
+                {
+                    "up to LSN": str(outcome.applied_lsn or ""),
+                    "complete until (UTC)": _text(outcome.finalized_until) + held,
+                },
+            )
+        ),
         "cdc/rows": outcome.upserted + outcome.deleted,
         "cdc/upserted": outcome.upserted,
         "cdc/deleted": outcome.deleted,
@@ -84,6 +118,13 @@ def silver_metadata(outcome: ApplyOutcome) -> Metadata:
         "cdc/hold": str(outcome.hold or ""),
         "cdc/engine": outcome.engine,
     }
+
+
+def _operations(outcome: TableOutcome) -> dict[str, int]:
+    counts = outcome.counts
+    if counts is None:
+        return {"snapshot": outcome.rows}
+    return {"inserts": counts.inserts, "updates": counts.updates, "deletes": counts.deletes}
 
 
 def _commit_times(outcome: TableOutcome) -> tuple[datetime | None, datetime | None]:

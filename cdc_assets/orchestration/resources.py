@@ -5,28 +5,26 @@ importing them at the top would make every process that loads the definitions pa
 and delta-rs. Nothing is kept between calls, so a restarted source is found where it is now.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from cdc_assets.contract import SnapshotMode
-from cdc_assets.planning.history import taken_snapshots
-from cdc_assets.planning.pending import (
-    Pending,
-    lowest_applied,
-    pending_history,
-    pending_work,
-)
-from cdc_assets.planning.snapshots import by_target, snapshots_by_target
-from cdc_assets.settings import load_settings
+from cdc_assets.errors import SettingsError
+from cdc_assets.orchestration.webhook import post
+from cdc_assets.planning.pending import Pending
+from cdc_assets.settings import DatabaseSettings, load_settings
+from cdc_assets.settings.load import webhook_url
 
 if TYPE_CHECKING:
     from cdc_assets.engines.database import Database
     from cdc_assets.ingest.call import Progress
     from cdc_assets.ingest.outcome import BackfillOutcome
     from cdc_assets.ingest.sync import SyncReport
+    from cdc_assets.planning.snapshots import Snapshot
     from cdc_assets.quality.backfills import OpenBackfill
+    from cdc_assets.quality.following import Turn
     from cdc_assets.quality.health import TableHealth
     from cdc_assets.quality.maintenance import Upkept
     from cdc_assets.quality.moving import Moved
@@ -42,7 +40,7 @@ class CdcResource(dg.ConfigurableResource[None]):
         """The clients of one database; opens nothing yet."""
         from cdc_assets.engines.database import Database  # noqa: PLC0415
 
-        return Database.of(key, load_settings(Path(self.settings_file)).databases[key])
+        return Database.of(key, self.settings(key))
 
     def sync(self, key: str, tables: list[str]) -> "SyncReport | None":
         """Bring bronze up to the source, of those that do not stand still; None where all do."""
@@ -74,42 +72,24 @@ class CdcResource(dg.ConfigurableResource[None]):
 
     def pending(self, key: str) -> list[Pending]:
         """The silver tables with work, from the small tables alone."""
-        database = self.database(key)
-        control = database.lake.control.read()
-        events = database.lake.facts.events()
-        snapshots, of = snapshots_by_target(events), by_target(events)
-        names = [database.table(table) for table in database.settings.active]
-        floor = lowest_applied(control, [name.silver for name in names])
-        changes = database.lake.facts.newest_changes(floor)
-        opened = {name: snapshots[name.bronze].open_chunked for name in names}
-        told = {name: name.wave_app(one.at.lsn) for name, one in opened.items() if one}
-        waves = database.lake.facts.versions_of(told.values()) if told else {}
-        found = [
-            pending_work(
-                name.key,
-                control.get(name.bronze),
-                control.get(name.silver),
-                snapshots[name.bronze],
-                changes.get(name.bronze),
-                waves.get(told.get(name, "")),
-            )
-            for name in names
-        ]
-        due = {work.table for work in found if work is not None}
-        found += [
-            pending_history(
-                name.key,
-                control.get(name.bronze),
-                control.get(name.history),
-                snapshots[name.bronze],
-                taken_snapshots(
-                    of.get(name.bronze, ()), database.settings.tables[name.key].keys or ()
-                ),
-            )
-            for name in names
-            if name.key not in due and database.settings.scd_of(name.key) == 2
-        ]
-        return [work for work in found if work is not None]
+        from cdc_assets.quality.pending import pending_tables  # noqa: PLC0415
+
+        return pending_tables(self.database(key))
+
+    def due(self, key: str) -> set[str]:
+        """The tables whose silver has work."""
+        return {work.table for work in self.pending(key)}
+
+    def settings(self, key: str) -> DatabaseSettings:
+        """A database's settings, as the file has them now."""
+        return load_settings(Path(self.settings_file)).databases[key]
+
+    def turn(self, key: str, settings: DatabaseSettings) -> "Turn":
+        """One look of a run that keeps polling; nothing is kept from one to the next."""
+        from cdc_assets.engines.database import Database  # noqa: PLC0415
+        from cdc_assets.quality.following import take_turn  # noqa: PLC0415
+
+        return take_turn(Database.of(key, settings))
 
     def health(self, key: str) -> "dict[str, TableHealth]":
         """How every table stands, from the small tables alone."""
@@ -117,19 +97,31 @@ class CdcResource(dg.ConfigurableResource[None]):
 
         return health(self.database(key))
 
+    def alert(self, key: str, document: Mapping[str, Any]) -> str | None:
+        """Post a document to the webhook of the settings: None once it was taken, else why not."""
+        alerts = self.settings(key).alerts
+        if alerts is None:
+            return "the settings name none any more"
+        try:
+            url = webhook_url(alerts, where=key)
+        except SettingsError as error:
+            return str(error)
+        return post(url, document, alerts.timeout_seconds)
+
     def open_backfills(self, key: str) -> "list[OpenBackfill]":
         """The tables whose chunked snapshot is open, from the small tables alone."""
         from cdc_assets.quality.backfills import open_backfills  # noqa: PLC0415
 
         return open_backfills(self.database(key))
 
-    def chunks_read(self, key: str) -> dict[str, tuple[int, int]]:
-        """Of each table with an open chunked snapshot, its chunks that are read and all of them."""
+    def chunks_read(self, key: str, opened: "Mapping[str, Snapshot]") -> dict[str, tuple[int, int]]:
+        """Of each open chunked snapshot that a sync has told of, its chunks that are read, and all.
+
+        Where none is open nothing is looked at.
+        """
         from cdc_assets.quality.backfills import chunks_read  # noqa: PLC0415
 
-        database = self.database(key)
-        modes = {database.settings.snapshot_of(table) for table in database.settings.tables}
-        return chunks_read(database) if SnapshotMode.CHUNKED in modes else {}
+        return chunks_read(self.database(key), opened) if opened else {}
 
     def backfill(self, key: str, table: str, progress: "Progress") -> "BackfillOutcome":
         """Read a table's open chunked snapshot on."""

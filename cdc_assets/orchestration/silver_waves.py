@@ -1,7 +1,8 @@
 """The sensor `silver_waves`: it asks for silver while bronze holds what silver has not applied.
 
 It looks at a level, never at an edge, and keeps no cursor: a lost tick, a failed run or a bronze
-that moves twice while silver runs all heal at the next tick.
+that moves twice while silver runs all heal at the next tick. While a run that brings silver along
+is at it, nothing is asked for: once it is over, what it has missed is.
 """
 
 from collections.abc import Sequence
@@ -11,10 +12,13 @@ import dagster as dg
 from cdc_assets.orchestration.asking import (
     ATTEMPTS_MAX,
     WAVE_TAG,
+    database_tags,
     earlier_runs,
     running,
+    running_job,
     tag_value,
 )
+from cdc_assets.orchestration.jobs import bringing_silver
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.translator import SILVER, Translator
 from cdc_assets.planning.pending import Pending
@@ -35,6 +39,9 @@ def silver_sensor(translator: Translator) -> dg.SensorDefinition:
         description="Asks for silver while bronze holds what silver has not applied.",
     )
     def silver_waves(context: dg.SensorEvaluationContext, cdc: CdcResource) -> dg.SensorResult:
+        for job in bringing_silver(database.key):
+            if (run := running_job(context.instance, job)) is not None:
+                return dg.SensorResult(skip_reason=f"Run {run} brings silver along.")
         pending = cdc.pending(database.key)
         if not pending:
             return dg.SensorResult(skip_reason="Every silver table is at bronze's head.")
@@ -66,5 +73,5 @@ def _request(
         # Dagster never runs a key twice, not even after a failure: the attempt is part of it.
         run_key=f"{wave}-{attempt}",
         asset_selection=[translator.asset_key(SILVER, work.table) for work in pending],
-        tags={WAVE_TAG: wave, "cdc/database": translator.database.key},
+        tags={WAVE_TAG: wave, **database_tags(translator.database.key)},
     )

@@ -5,7 +5,6 @@ the other off. A quiet source then costs a statement of one row and no run.
 """
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from cdc_assets.errors import CdcError
 from cdc_assets.orchestration.asking import (
@@ -15,6 +14,7 @@ from cdc_assets.orchestration.asking import (
     running_job,
     tag_value,
 )
+from cdc_assets.orchestration.jobs import Job
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.translator import Translator
 
@@ -25,7 +25,7 @@ NAMED_MAX = 5
 """Tables that a tick names."""
 
 
-def source_sensor(translator: Translator, job: UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
+def source_sensor(translator: Translator, job: Job) -> dg.SensorDefinition:
     """The sensor of one database; `job` is its sync."""
     database = translator.database
 

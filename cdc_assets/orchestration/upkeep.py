@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from cdc_assets.orchestration.asking import database_tags
 from cdc_assets.orchestration.failing import failure
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.translator import Translator
@@ -22,13 +23,14 @@ def maintenance_job(translator: Translator) -> dg.JobDefinition:
         found = cdc.maintain(database.key)
         for told in found:
             context.log.info(str(told))
-        errors = [told.error for told in found if told.error is not None]
+        errors = {told.name: told.error for told in found if told.error is not None}
         if errors:
             raise failure(errors)
 
     @dg.job(
         name=f"{database.key}_maintenance",
         description="Put files together and in order, remove old versions and old facts.",
+        tags=database_tags(database.key),
     )
     def maintenance() -> None:
         maintain_tables()

@@ -6,7 +6,7 @@ matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -40,14 +40,16 @@ class CaptureHealth:
     late_seconds: float
 
 
+def measured_event(events: Sequence[FactsRow]) -> FactsRow | None:
+    """A table's last event that tells how far cleanup was: all there is before its first batch."""
+    found = (row for row in reversed(events) if row.retention_watermark_ts is not None)
+    return next(found, None)
+
+
 def judge_headroom(
     now: datetime, bronze: ControlRow | None, newest: FactsRow | None, hours_min: float
 ) -> Headroom:
-    """Whether cleanup is far enough behind; `newest` is the table's newest row of a batch.
-
-    Cleanup goes on while nothing is read: since that row was written it may have come nearer by as
-    much time as has passed, and so it is counted.
-    """
+    """Whether cleanup is far enough behind; `newest` is the newest facts row that was measured."""
     if bronze is None or bronze.end_commit_ts is None or bronze.instance_created_at is None:
         return Headroom(False, Reason.NEVER_LOADED, NOTHING_LOADED, HEADROOM_UNKNOWN_HOURS)
     seen = newest.retention_watermark_ts if newest is not None else None

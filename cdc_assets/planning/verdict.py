@@ -102,6 +102,7 @@ class Reason(StrEnum):
     BEHIND_BRONZE = "behind_bronze"
     HEADROOM_LOW = "headroom_low"
     PAUSED = "paused"
+    NO_PERIOD_YET = "no_period_yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +126,21 @@ def judge_finality(
     """Whether silver is as complete as it has to be by `now` (UTC), and if not, what is behind.
 
     The first open period ends at `finalized_until` plus one period; it may stay open for
-    `allowed_delay` after that.
+    `allowed_delay` after that. Before any is complete the first one is that in which the snapshot
+    was taken.
     """
     if bronze is None or bronze.end_commit_ts is None:
         return Finality(False, Reason.NEVER_LOADED, "Nothing is loaded yet: run the sync job.", 0.0)
     allowed = PERIODS[granularity] + allowed_delay
     until = silver.finalized_until if silver is not None else None
+    begun = _begun(snapshots) if until is None else None
+    if begun is not None:
+        first = finalized_until(begun, granularity) + PERIODS[granularity]
+        if now <= first + allowed_delay:
+            held = _held(bronze, silver, snapshots)
+            text = f"No period is complete yet: the first one ends at {first} UTC. {held}."
+            lag = max(now - begun, timedelta())
+            return Finality(True, Reason.NO_PERIOD_YET, text, lag.total_seconds())
     lag = now - (until or bronze.end_commit_ts)
     if until is not None and lag <= allowed:
         return Finality(True, Reason.ON_TIME, f"Complete up to {until} UTC.", lag.total_seconds())
@@ -148,6 +158,18 @@ def paused_finality(
     known = f"complete up to {until} UTC" if until else "no period is complete"
     text = f"It stands still: `paused: true` in tables.yaml ({known})."
     return Finality(False, Reason.PAUSED, text, (now - end).total_seconds() if end else 0.0)
+
+
+def _begun(snapshots: Snapshots) -> datetime | None:
+    """When the snapshot that silver is made of was read to its end, or else opened; in UTC."""
+    snapshot = snapshots.complete or snapshots.open
+    return None if snapshot is None else snapshot.high_mark or snapshot.at.commit_ts
+
+
+def _held(bronze: ControlRow, silver: ControlRow | None, snapshots: Snapshots) -> str:
+    """What silver waits for, as a sentence without its full stop."""
+    hold = silver_hold(bronze, silver, snapshots)
+    return "The next sync tells of it" if hold is None else hold_text(hold, snapshots)
 
 
 def _why_late(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc_assets.engines.database import Database
 from cdc_assets.planning.records import FactsRow
-from cdc_assets.planning.snapshots import snapshots_by_target
+from cdc_assets.planning.snapshots import Snapshot, snapshots_by_target
 from cdc_assets.planning.verdict import Reason
 from cdc_assets.planning.waves import Waves, waves_of
 from cdc_assets.quality.health import headrooms
@@ -31,20 +31,25 @@ class OpenBackfill:
 
 def open_waves(database: Database, events: Sequence[FactsRow]) -> dict[str, Waves]:
     """What the facts tell of each open chunked snapshot's waves, by its table; `events` are all."""
-    found = {}
+    opened = {}
     for target, snapshots in snapshots_by_target(events).items():
-        opened = snapshots.open_chunked
-        if opened is not None and target.startswith(_BRONZE):
-            name = database.table(target.removeprefix(_BRONZE))
-            rows = database.lake.facts.waves(name, opened.at.lsn)
-            found[name.key] = waves_of(rows, target, opened.at.lsn, Waves())
-    return found
+        if snapshots.open_chunked is not None and target.startswith(_BRONZE):
+            opened[target.removeprefix(_BRONZE)] = snapshots.open_chunked
+    return _waves(database, opened)
 
 
-def chunks_read(database: Database) -> dict[str, tuple[int, int]]:
-    """Of each table whose chunked snapshot is open, its chunks that are read, and all of them."""
-    waves = open_waves(database, database.lake.facts.events())
+def chunks_read(database: Database, opened: Mapping[str, Snapshot]) -> dict[str, tuple[int, int]]:
+    """Of each table's open chunked snapshot, its chunks that are read, and all of them."""
+    waves = _waves(database, opened)
     return {table: (len(one.done), one.chunks_total or 0) for table, one in waves.items()}
+
+
+def _waves(database: Database, opened: Mapping[str, Snapshot]) -> dict[str, Waves]:
+    found = {}
+    for table, snapshot in opened.items():
+        name, lsn = database.table(table), snapshot.at.lsn
+        found[table] = waves_of(database.lake.facts.waves(name, lsn), name.bronze, lsn, Waves())
+    return found
 
 
 def open_backfills(database: Database) -> list[OpenBackfill]:

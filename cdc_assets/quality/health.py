@@ -16,9 +16,11 @@ from cdc_assets.planning.health import (
     cleaned_up_to,
     judge_capture,
     judge_headroom,
+    measured_event,
     paused_capture,
     paused_headroom,
 )
+from cdc_assets.planning.losses import Gap, unacknowledged
 from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.planning.snapshots import by_target, snapshots_of
 from cdc_assets.planning.verdict import PERIODS, Finality, judge_finality, paused_finality
@@ -29,13 +31,17 @@ LOOKS_REACH = (timedelta(minutes=15), timedelta(days=1), timedelta(days=3650))
 
 @dataclass(frozen=True, slots=True)
 class TableHealth:
-    """One table: how late it is, how far cleanup and capture are, and its two verdicts."""
+    """One table: how late it is, how far cleanup and capture are, and its two verdicts.
+
+    `gap` is the oldest loss of changes that nobody has acknowledged.
+    """
 
     finality: Finality
     headroom: Headroom
     capture: CaptureHealth
     bronze: Verdict
     silver: Verdict
+    gap: Gap | None = None
 
 
 def health(database: Database) -> dict[str, TableHealth]:
@@ -58,7 +64,7 @@ def health(database: Database) -> dict[str, TableHealth]:
             control.get(name.bronze),
             control.get(name.silver),
             events.get(name.bronze, ()),
-            looks.get(name.bronze),
+            looks.get(name.bronze) or measured_event(events.get(name.bronze, ())),
         )
         health = _judge(database, name, seen, now)
         if database.settings.is_paused(name.key):
@@ -116,6 +122,7 @@ def _judge(database: Database, name: TableName, seen: _Seen, now: datetime) -> T
         capture=judge_capture(now, seen.bronze, PERIODS[wanted.granularity] + wanted.allowed_delay),
         bronze=bronze_verdict(bronze),
         silver=silver_verdict(silver, seen.bronze),
+        gap=next(iter(unacknowledged(seen.events)), None),
     )
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from cdc_assets.errors import SettingsError
 from cdc_assets.settings.lakes import scheme_of
 from cdc_assets.settings.model import DatabaseSettings, Settings
+from cdc_assets.settings.running import AlertSettings
 from cdc_assets.settings.tables import TableSettings
 
 SETTINGS_VARIABLE = "CDC_TABLES"
@@ -163,15 +164,21 @@ def _absolute(settings: Settings, folder: Path) -> Settings:
     def path(value: str) -> str:
         return value if scheme_of(value) else str((folder / value).resolve())
 
+    def secret(value: str) -> str:
+        if not value.startswith(FILE_PREFIX):
+            return value
+        return FILE_PREFIX + path(value.removeprefix(FILE_PREFIX))
+
     def database(db: DatabaseSettings) -> DatabaseSettings:
-        connection = db.connection
-        if connection.startswith(FILE_PREFIX):
-            connection = FILE_PREFIX + path(connection.removeprefix(FILE_PREFIX))
+        alerts = db.alerts
+        if alerts is not None:
+            alerts = alerts.model_copy(update={"webhook": secret(alerts.webhook)})
         return db.model_copy(
             update={
-                "connection": connection,
+                "connection": secret(db.connection),
                 "lake": path(db.lake),
                 "ca_file": path(db.ca_file) if db.ca_file else None,
+                "alerts": alerts,
             }
         )
 
@@ -183,38 +190,52 @@ def connection_text(database: DatabaseSettings, *, where: str) -> str:
 
     Raises `SettingsError` when there is none; never with what it holds.
     """
-    if database.connection.startswith(ENV_PREFIX):
-        return _from_environment(database.connection.removeprefix(ENV_PREFIX), where)
-    if not database.connection.startswith(FILE_PREFIX):
-        return database.connection
-    file = Path(database.connection.removeprefix(FILE_PREFIX))
+    return secret_text(
+        database.connection,
+        "the connection string",
+        where=where,
+        hint="Start the sandbox with `cdc-assets sandbox`, or set `connection` in tables.yaml.",
+    )
+
+
+def webhook_url(alerts: AlertSettings, *, where: str) -> str:
+    """The URL of the webhook itself; raises `SettingsError` when there is none."""
+    hint = "Write the URL into it, or set `alerts.webhook` in tables.yaml."
+    return secret_text(alerts.webhook, "the webhook's URL", where=where, hint=hint)
+
+
+def secret_text(value: str, what: str, *, where: str, hint: str) -> str:
+    """A secret that is written in the settings, or in a file or variable that they name.
+
+    Raises `SettingsError` when there is none, with `hint` where the file is missing; never with
+    what it holds.
+    """
+    if value.startswith(ENV_PREFIX):
+        return _from_environment(value.removeprefix(ENV_PREFIX), what, where)
+    if not value.startswith(FILE_PREFIX):
+        return value
+    file = Path(value.removeprefix(FILE_PREFIX))
     try:
         text = file.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise SettingsError(
-            f"cannot read the connection string from {file}: {error.strerror}",
-            where=where,
-            hint="Start the sandbox with `cdc-assets sandbox`, or set `connection` in tables.yaml.",
+            f"cannot read {what} from {file}: {error.strerror}", where=where, hint=hint
         ) from None
     except UnicodeDecodeError:
         # Its own text would show a part of what it could not read.
         raise SettingsError(
-            f"{file} is not UTF-8 text", where=where, hint="Save the connection string as UTF-8."
+            f"{file} is not UTF-8 text", where=where, hint=f"Save {what} as UTF-8."
         ) from None
     if not text:
-        raise SettingsError(
-            f"{file} is empty",
-            where=where,
-            hint="Write the connection string into it.",
-        )
+        raise SettingsError(f"{file} is empty", where=where, hint=f"Write {what} into it.")
     return text
 
 
-def _from_environment(name: str, where: str) -> str:
+def _from_environment(name: str, what: str, where: str) -> str:
     if not (text := os.environ.get(name, "").strip()):
         raise SettingsError(
             f"the environment variable {name} is not set, or empty",
             where=where,
-            hint="Put the connection string into it, or into a file: `connection: file:PATH`.",
+            hint=f"Put {what} into it, or into a file that is named as file:PATH.",
         )
     return text

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from cdc_assets.contract import SnapshotMode
 from cdc_assets.settings import masters
 from cdc_assets.settings.lakes import wants_one_engine
+from cdc_assets.settings.running import AlertSettings, ContinuousSettings, SilverTrigger
 from cdc_assets.settings.tables import (
     DataLossPolicy,
     DeletePolicy,
@@ -101,6 +102,16 @@ class DatabaseSettings(SettingsModel):
 
     spark: SparkSettings = SparkSettings()
     """The Spark session."""
+
+    silver: SilverTrigger = SilverTrigger.SENSOR
+    """When silver follows bronze: in a run of its own that a sensor asks for, or in the run that
+    brought bronze along, for less latency; the sensor then asks for what was missed."""
+
+    continuous: ContinuousSettings | None = None
+    """One run that keeps polling, for seconds of latency, in place of a sync every minute."""
+
+    alerts: AlertSettings | None = None
+    """Who is told when something turns red or green again; nobody when left out."""
 
     maintenance: MaintenanceSettings = MaintenanceSettings()
     """Upkeep of the tables' files, old versions and facts."""

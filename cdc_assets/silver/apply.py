@@ -193,6 +193,8 @@ def _merge_once(before: Before, told: Told) -> ApplyOutcome:
         deleted=result.deleted,
         waves=len(work.waves),
         engine=str(engine),
+        columns=target.columns,
+        keys=keys,
     )
 
 

@@ -51,6 +51,9 @@ def test_it_is_read_to_its_end_and_silver_follows(deployment: Deployment) -> Non
     total = observed[-1]["cdc/chunks_total"].value
     assert done == sorted(set(done))
     assert done[-1] == total > 1
+    shown = observed[-1]["cdc/progress"].value
+    assert f"{total} of {total} chunks" in shown
+    assert "rows/s, wave by wave" in shown
     assert "No chunked snapshot is open" in str(tick(deployment).skip_message)
     deployment.run()
     deployment.project.assert_identical(TABLE, COLUMNS)

@@ -52,6 +52,13 @@ def test_a_run_loads_and_tells_what_it_did(deployment: Deployment) -> None:
     assert bronze["cdc/min_commit_ts"] <= bronze["cdc/max_commit_ts"]
     assert bronze["cdc/engine"].startswith("arrow")
     assert silver["cdc/finalized_until"] != ""
+    assert "| inserts | 4 | `█" in bronze["cdc/batch"]
+    assert "| upserted | " in silver["cdc/batch"]
+    for layer, source in ((bronze, "sqlserver"), (silver, "bronze")):
+        names = [column.name for column in layer["dagster/column_schema"].columns]
+        assert set(COLUMNS) < set(names)
+        (origin,) = layer["dagster/column_lineage"].deps_by_column["price"]
+        assert (origin.asset_key.path[1], origin.column_name) == (source, "price")
     deployment.project.assert_identical(TABLE, COLUMNS)
 
 

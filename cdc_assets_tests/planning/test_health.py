@@ -10,6 +10,7 @@ from cdc_assets.planning.health import (
     cleaned_up_to,
     judge_capture,
     judge_headroom,
+    measured_event,
     paused_capture,
     paused_headroom,
 )
@@ -50,6 +51,11 @@ def test_headroom(newest: FactsRow | None, passed: bool, reason: Reason) -> None
     """While nobody looks, cleanup is counted as going on."""
     found = judge_headroom(NOW, BRONZE, newest, hours_min=6)
     assert (found.passed, found.reason) == (passed, reason)
+
+
+def test_the_load_itself_says_how_far_cleanup_is() -> None:
+    assert measured_event([FactsRow(event="bootstrap"), look(72), FactsRow()]) == look(72)
+    assert measured_event([FactsRow()]) is None
 
 
 def test_headroom_tells_hours_and_what_to_do() -> None:

@@ -118,6 +118,28 @@ def test_reasons() -> None:
     assert judge(late, fresh, replace(final, applied_lsn=text(1))) is Reason.BEHIND_BRONZE
 
 
+def test_before_the_first_period_is_due_nothing_is_late() -> None:
+    """A table that was just loaded cannot have a complete period: that is no reason to be red."""
+    first, delay = NOON + timedelta(minutes=1), timedelta(minutes=2)
+    settling = replace(BRONZE, finalized_until=NOON, end_commit_ts=NOON, updated_at=first + delay)
+    opened = replace(DONE.complete, high_mark=None, mode=SnapshotMode.CHUNKED)
+    for snapshots, told in (
+        (DONE, "may show commits"),
+        (Snapshots(open=opened), "cdc-assets backfill"),
+    ):
+        due, past = (
+            judge_finality(now, settling, SILVER, snapshots, "minute", delay)
+            for now in (first + delay, first + delay + timedelta(seconds=1))
+        )
+        assert (due.passed, due.reason) == (True, Reason.NO_PERIOD_YET)
+        assert f"the first one ends at {first}" in due.text
+        assert told in due.text
+        assert not past.passed
+        assert past.reason is not Reason.NO_PERIOD_YET
+        assert "no period is complete yet" in past.text
+    assert not judge_finality(first, settling, None, Snapshots(), "minute", delay).passed
+
+
 def test_pending_is_a_level() -> None:
     def due(silver: ControlRow | None, newest: str | None = None) -> Due | None:
         work = pending_work("t", BRONZE, silver, DONE, newest)
