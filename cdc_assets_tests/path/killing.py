@@ -30,12 +30,23 @@ KILLED: set[tuple[str, FaultPoint]] = set()
 
 
 def kill_cases(
-    points: Iterable[FaultPoint], *, spark: Iterable[FaultPoint] = ()
+    points: Iterable[FaultPoint],
+    *,
+    spark: Iterable[FaultPoint] = (),
+    soak: Iterable[FaultPoint] = (),
 ) -> list[ParameterSet]:
-    """Parameters `engine_name` (indirect) and `point`: all on the arrow engine, some on Spark."""
-    cases = [("arrow", point) for point in points] + [("spark", point) for point in spark]
-    KILLED.update(cases)
-    return [kill_case(engine, point) for engine, point in cases]
+    """Parameters `engine_name` (indirect) and `point`: all on the arrow engine, some on Spark.
+
+    Those of `soak` run on Spark in `make soak`: no code of Spark's engine is passed there that
+    another kill does not pass.
+    """
+    cases = [kill_case("arrow", point) for point in points]
+    cases += [kill_case("spark", point) for point in spark]
+    rare = [kill_case("spark", point) for point in soak]
+    return cases + [
+        pytest.param(*case.values, marks=[*case.marks, pytest.mark.soak], id=case.id)
+        for case in rare
+    ]
 
 
 def kill_case(engine: str, point: FaultPoint, *more: object, name: str = "") -> ParameterSet:

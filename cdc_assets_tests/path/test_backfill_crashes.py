@@ -35,8 +35,11 @@ POINTS = (
     FaultPoint.BACKFILL_COMPLETED,
 )
 KILLED.update((engine, point) for engine in ("arrow", "spark") for point in POINTS)
+# A minute of starting JVMs: what Spark itself does in a wave, `test_large_chunks` kills.
+SPARK_IN_SOAK = pytest.param("spark", id="spark", marks=[pytest.mark.spark, pytest.mark.soak])
 
 
+@pytest.mark.parametrize("engine_name", ["arrow", SPARK_IN_SOAK], indirect=True)
 def test_killed_between_any_two_writes(project: Project, tmp_path: Path) -> None:
     """History 4; B069, B070, B072: S, plan and chunks are those of the run that died.
 

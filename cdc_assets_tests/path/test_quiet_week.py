@@ -86,7 +86,7 @@ def assert_right(items: Project) -> None:
 
 @pytest.mark.parametrize(
     ("engine_name", "point"),
-    kill_cases(POINTS, spark=[FaultPoint.BRONZE_APPENDED]),
+    kill_cases(POINTS, soak=[FaultPoint.BRONZE_APPENDED]),
     indirect=["engine_name"],
 )
 def test_killed_after_a_quiet_week(quiet: Project, point: FaultPoint, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def assert_right(items: Project, resets: int = 1) -> None:
 
 @pytest.mark.parametrize(
     ("engine_name", "point"),
-    kill_cases(POINTS, spark=[FaultPoint.SILVER_CREATED]),
+    kill_cases(POINTS, soak=[FaultPoint.SILVER_CREATED]),
     indirect=["engine_name"],
 )
 def test_killed_on_the_way_back(items: Project, point: FaultPoint, tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ def test_a_seen_instance_recreated_is_seen_again(items: Project) -> None:
             FaultPoint.FACTS_WRITTEN,
             FaultPoint.SILVER_MERGED,
         ],
-        spark=[FaultPoint.INSTANCE_SEEN],
+        soak=[FaultPoint.INSTANCE_SEEN],
     ),
     indirect=["engine_name"],
 )
