@@ -53,7 +53,7 @@ class WatchedRunLauncher(DefaultRunLauncher):
 
         One that does not answer may be on its way up again, and then knows no run of its past.
         """
-        client = self._get_grpc_client_for_termination(run.run_id)
+        client = self._get_grpc_client_for_termination(run.run_id)  # type: ignore[no-untyped-call]
         if client is None:
             return ""
         request = CanCancelExecutionRequest(run_id=run.run_id)
