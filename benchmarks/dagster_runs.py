@@ -97,7 +97,7 @@ def _base_python() -> Path:
     for words in (
         ["export", "--frozen", "--no-dev", "--no-emit-project", "--output-file", wanted],
         ["venv", "--python", sys.executable, str(folder)],
-        ["pip", "install", "--python", str(python), "--requirement", wanted],
+        ["pip", "install", "--compile-bytecode", "--python", str(python), "-r", wanted],
     ):
         done = _run([uv, *words, "--quiet"], dict(os.environ))
         if done.returncode:
