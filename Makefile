@@ -19,6 +19,10 @@ READY_TEST := $(READY)-$(if $(filter fast,$(ONLY)),dev,all)
 # tests share: what runs on a cluster's is a run of its own.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
+# Where it is set, each command line that a test or a person starts compiles all that it imports:
+# a second of Dagster's, each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-spark demo dev test test-clients test-sqlserver soak check bench clean
 .NOTPARALLEL:

@@ -60,6 +60,8 @@ class Home:
             "DAGSTER_HOME": str(home),
             SETTINGS_VARIABLE: str(settings_file),
             "PYTHONPATH": str(_PROJECT),
+            # Set, each run would compile all that it imports, the empty one too.
+            "PYTHONDONTWRITEBYTECODE": "",
         }
         return cls(_base_python(), settings_file, environment)
 
