@@ -14,6 +14,7 @@ from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.silver_waves import silver_sensor
 from cdc_assets.orchestration.source_moved import source_sensor
 from cdc_assets.orchestration.translator import Translator
+from cdc_assets.orchestration.uniqueness import unique_schedule
 from cdc_assets.orchestration.upkeep import maintenance_job, maintenance_schedule
 from cdc_assets.settings import Settings
 
@@ -48,6 +49,7 @@ def build_definitions(settings: Settings, settings_file: Path) -> dg.Definitions
                 ],
                 schedules=[
                     sync_schedule(translator, main_job(translator, jobs)),
+                    unique_schedule(translator, jobs["health"]),
                     maintenance_schedule(maintenance),
                 ],
             ),

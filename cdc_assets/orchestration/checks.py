@@ -1,4 +1,4 @@
-"""Checks that look at the small tables alone, so they say something when nothing runs."""
+"""Checks beside the syncs: `CHECKS` look at the small tables alone, when nothing runs, too."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ import dagster as dg
 from cdc_assets.orchestration.metadata import runbook_entry
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.translator import BRONZE, SILVER, SOURCE, Translator
+from cdc_assets.orchestration.uniqueness import UNIQUE_KEYS, unique_result, unique_spec
 
 if TYPE_CHECKING:
     from cdc_assets.quality.health import TableHealth
@@ -90,25 +91,32 @@ CHECKS = (
 """The checks that need neither a run nor the source."""
 
 
+def health_specs(translator: Translator) -> Iterator[dg.AssetCheckSpec]:
+    """`CHECKS` of every table of a database, and `unique_keys`."""
+    for table in translator.settings.tables:
+        yield from (check.spec(translator, table) for check in CHECKS)
+        yield unique_spec(translator, table)
+
+
 def health_checks(translator: Translator) -> dg.AssetChecksDefinition:
-    """`CHECKS` of every table of a database, in one step."""
+    """The checks of every table of a database that no sync gives, in one step."""
     database = translator.database
     by_name = {check.name: check for check in CHECKS}
 
     @dg.multi_asset_check(
         name=f"{database.key}_health",
-        specs=[
-            check.spec(translator, table)
-            for table in translator.settings.tables
-            for check in CHECKS
-        ],
+        specs=list(health_specs(translator)),
         can_subset=True,
     )
     def health(
         context: dg.AssetCheckExecutionContext, cdc: CdcResource
     ) -> Iterator[dg.AssetCheckResult]:
         tables = cdc.health(database.key)
-        for key in sorted(context.selected_asset_check_keys, key=str):
+        # Those that read data come last: they take longer, and keep none of the others.
+        for key in sorted(context.selected_asset_check_keys, key=_order):
+            if key.name == UNIQUE_KEYS:
+                yield unique_result(context.instance, cdc, translator, key)
+                continue
             found = by_name[key.name].judge(tables[translator.table_of(key.asset_key)])
             yield dg.AssetCheckResult(
                 asset_key=key.asset_key,
@@ -120,6 +128,10 @@ def health_checks(translator: Translator) -> dg.AssetChecksDefinition:
             )
 
     return health
+
+
+def _order(key: dg.AssetCheckKey) -> tuple[bool, str]:
+    return key.name == UNIQUE_KEYS, str(key)
 
 
 def check_metadata(found: Found) -> dict[str, str | float]:

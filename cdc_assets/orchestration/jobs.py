@@ -8,7 +8,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 )
 
 from cdc_assets.orchestration.asking import database_tags, running_job
-from cdc_assets.orchestration.checks import CHECKS
+from cdc_assets.orchestration.checks import health_specs
 from cdc_assets.orchestration.continuous import continuous_job, continuous_name
 from cdc_assets.orchestration.translator import BRONZE, SILVER, Translator
 from cdc_assets.settings.running import SilverTrigger
@@ -29,7 +29,7 @@ def database_jobs(translator: Translator) -> dict[str, Job]:
     database, tables = translator.database.key, translator.settings.tables
     bronze = [translator.asset_key(BRONZE, table) for table in tables]
     silver = [translator.asset_key(SILVER, table) for table in tables]
-    health = [check.spec(translator, table).key for table in tables for check in CHECKS]
+    health = [spec.key for spec in health_specs(translator)]
     jobs = {
         "sync": (bronze, "Bring bronze up to SQL Server."),
         "apply": (silver, "Bring silver up to bronze."),
@@ -50,7 +50,8 @@ def database_jobs(translator: Translator) -> dict[str, Job]:
     found["health"] = dg.define_asset_job(
         f"{database}_health_checks",
         selection=dg.AssetSelection.checks(*health),
-        description="Say of every table how late it is, and how far cleanup and capture are.",
+        description="Say of every table how late it is, how far cleanup and capture are, and"
+        " whether silver has each key once.",
         tags=database_tags(database),
     )
     if translator.settings.continuous is not None:

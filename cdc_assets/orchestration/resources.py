@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from cdc_assets.ingest.outcome import BackfillOutcome
     from cdc_assets.ingest.sync import SyncReport
     from cdc_assets.planning.snapshots import Snapshot
+    from cdc_assets.planning.uniqueness import Uniqueness
     from cdc_assets.quality.backfills import OpenBackfill
     from cdc_assets.quality.following import Turn
     from cdc_assets.quality.health import TableHealth
     from cdc_assets.quality.maintenance import Upkept
+    from cdc_assets.quality.making import Looked
     from cdc_assets.quality.moving import Moved
     from cdc_assets.silver.outcome import ApplyOutcome
 
@@ -91,6 +93,12 @@ class CdcResource(dg.ConfigurableResource[None]):
 
         return take_turn(Database.of(key, settings))
 
+    def made_otherwise(self, key: str, cursor: str) -> "Looked":
+        """The silvers whose settings have changed since they were made; looks at few at once."""
+        from cdc_assets.quality.making import made_otherwise  # noqa: PLC0415
+
+        return made_otherwise(self.database(key), cursor)
+
     def health(self, key: str) -> "dict[str, TableHealth]":
         """How every table stands, from the small tables alone."""
         from cdc_assets.quality.health import health  # noqa: PLC0415
@@ -107,6 +115,12 @@ class CdcResource(dg.ConfigurableResource[None]):
         except SettingsError as error:
             return str(error)
         return post(url, document, alerts.timeout_seconds)
+
+    def unique_keys(self, key: str, table: str, checked: str) -> "Uniqueness":
+        """Whether silver holds each key of a table once; reads its key's columns."""
+        from cdc_assets.quality.uniqueness import unique_keys  # noqa: PLC0415
+
+        return unique_keys(self.database(key), table, checked)
 
     def open_backfills(self, key: str) -> "list[OpenBackfill]":
         """The tables whose chunked snapshot is open, from the small tables alone."""

@@ -1,8 +1,10 @@
 """The sensor `silver_waves`: it asks for silver while bronze holds what silver has not applied.
 
-It looks at a level, never at an edge, and keeps no cursor: a lost tick, a failed run or a bronze
-that moves twice while silver runs all heal at the next tick. While a run that brings silver along
-is at it, nothing is asked for: once it is over, what it has missed is.
+It looks at a level, never at an edge: a lost tick, a failed run or a bronze that moves twice while
+silver runs all heal at the next tick. Its cursor only says how far silvers were looked at under the
+settings as they are, for what an edit of these leaves to be made anew; a lost one looks again.
+While a run that brings silver along is at it, nothing is asked for: once it is over, what it has
+missed is.
 """
 
 from collections.abc import Sequence
@@ -42,21 +44,38 @@ def silver_sensor(translator: Translator) -> dg.SensorDefinition:
         for job in bringing_silver(database.key):
             if (run := running_job(context.instance, job)) is not None:
                 return dg.SensorResult(skip_reason=f"Run {run} brings silver along.")
-        pending = cdc.pending(database.key)
-        if not pending:
-            return dg.SensorResult(skip_reason="Every silver table is at bronze's head.")
-        wave = _wave(database.key, pending)
-        earlier = earlier_runs(context.instance, wave)
-        if (run := running(earlier)) is not None:
-            return dg.SensorResult(skip_reason=f"Run {run} is at it.")
-        if len(earlier) >= ATTEMPTS_MAX:
-            return dg.SensorResult(
-                skip_reason=f"{len(earlier)} runs for {wave} left work undone: look at the last"
-                " one, then run the apply job by hand."
-            )
-        return dg.SensorResult(run_requests=[_request(translator, pending, wave, len(earlier))])
+        looked = cdc.made_otherwise(database.key, context.cursor or "")
+        pending = _together(cdc.pending(database.key), looked.pending)
+        asked = _asked(context.instance, translator, pending)
+        if isinstance(asked, str):
+            return dg.SensorResult(skip_reason=asked, cursor=looked.cursor)
+        return dg.SensorResult(run_requests=[asked], cursor=looked.cursor)
 
     return silver_waves
+
+
+def _together(pending: Sequence[Pending], more: Sequence[Pending]) -> list[Pending]:
+    """Each table once."""
+    known = {work.table for work in pending}
+    return [*pending, *(work for work in more if work.table not in known)]
+
+
+def _asked(
+    instance: dg.DagsterInstance, translator: Translator, pending: Sequence[Pending]
+) -> dg.RunRequest | str:
+    """The run to ask for, or why none is."""
+    if not pending:
+        return "Every silver table is at bronze's head."
+    wave = _wave(translator.database.key, pending)
+    earlier = earlier_runs(instance, wave)
+    if (run := running(earlier)) is not None:
+        return f"Run {run} is at it."
+    if len(earlier) >= ATTEMPTS_MAX:
+        return (
+            f"{len(earlier)} runs for {wave} left work undone: look at the last one, then run the"
+            " apply job by hand."
+        )
+    return _request(translator, pending, wave, len(earlier))
 
 
 def _wave(database: str, pending: Sequence[Pending]) -> str:

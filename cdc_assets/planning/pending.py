@@ -20,6 +20,7 @@ class Due(StrEnum):
     NEW_CHANGES = "new_changes"
     NEW_WAVES = "new_waves"
     NEW_VERDICT = "new_verdict"
+    MADE_OTHERWISE = "made_otherwise"
     HISTORY_BEHIND = "history_behind"
 
 

@@ -103,6 +103,8 @@ class Reason(StrEnum):
     HEADROOM_LOW = "headroom_low"
     PAUSED = "paused"
     NO_PERIOD_YET = "no_period_yet"
+    KEY_REPEATED = "key_repeated"
+    KEYS_UNCOUNTED = "keys_uncounted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class DatabaseSettings(SettingsModel):
     arrow_rank_rows_max: int = Field(default=ARROW_RANK_ROWS_MAX, ge=1)
     """Rows of bronze that the arrow engine ranks at once, in memory: about a gigabyte for four
     million of ten columns. An apply or a rebuild of more goes key range by key range, each a MERGE
-    of its own."""
+    of its own; the check `unique_keys` counts as many at once."""
 
     max_connections: int = Field(default=16, ge=1, le=1024)
     """Connections of one run at the same time; Spark's tasks open their own."""

@@ -66,6 +66,7 @@ def test_checks_jobs_sensor_and_schedule(definitions: dg.Definitions) -> None:
         ("bronze", "schema_fits"),
         ("bronze", "retention_headroom"),
         ("silver", "finalized"),
+        ("silver", "unique_keys"),
         ("sqlserver", "capture_alive"),
     }
     repository = definitions.get_repository_def()

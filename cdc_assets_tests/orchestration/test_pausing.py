@@ -19,6 +19,7 @@ CHECKS = {
     "finalized": "silver",
     "retention_headroom": "bronze",
     "capture_alive": "sqlserver",
+    "unique_keys": "silver",
 }
 
 
@@ -64,6 +65,7 @@ def test_runs_leave_it_out_and_its_checks_say_so(deployment: Deployment) -> None
         "finalized": paused,
         "retention_headroom": (True, "paused"),
         "capture_alive": paused,
+        "unique_keys": paused,
     }
     found = deployment.tick(name="sales_finality")
     told = {

@@ -4,6 +4,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.orchestration.asking import ATTEMPTS_MAX
+from cdc_assets.quality import making
 from cdc_assets_tests.orchestration.helpers import STORAGES, Deployment
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items
 from cdc_assets_tests.source import Project
@@ -96,3 +97,56 @@ def test_the_schedule_waits_for_a_running_sync(deployment: Deployment) -> None:
     job = deployment.definitions.resolve_job_def("sales_sync")
     run = deployment.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
     assert run.run_id in str(tick().skip_message)
+
+
+def test_another_key_is_work_though_nothing_changes(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looked at until all are made as they are wanted, and then no more."""
+    assert deployment.launch(request_of(deployment)).success
+    rest = deployment.tick()
+    assert not rest.run_requests
+    with monkeypatch.context() as unread:
+        unread.setattr(making, "look", pytest.fail)
+        assert deployment.tick(rest.cursor).cursor == rest.cursor
+    deployment.project.tables = {TABLE: {"keys": ["name"], "keys_unchecked": True}}
+    found = deployment.tick(rest.cursor)
+    (request,) = found.run_requests
+    again = deployment.tick(found.cursor)
+    assert len(again.run_requests) == 1, "a lost request is made again"
+    assert deployment.launch(request).success
+    rest = deployment.tick(again.cursor)
+    assert not rest.run_requests
+    deployment.project.tables = {TABLE: None}
+    (back,) = deployment.tick(rest.cursor).run_requests
+    assert back.run_key != request.run_key
+    assert deployment.launch(back).success
+    assert not deployment.tick(rest.cursor).run_requests
+    deployment.project.assert_identical(TABLE, COLUMNS)
+
+
+def test_few_silvers_are_looked_at_in_a_tick(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that waits keeps none of the others from being found."""
+    monkeypatch.setattr(making, "LOOKS_PER_TICK_MAX", 1)
+    source = deployment.project.source
+    source.execute("CREATE TABLE dbo.others (a int NOT NULL PRIMARY KEY, b int NOT NULL)")
+    source.enable("others")
+    deployment.project.tables = {TABLE: None, "dbo_others": None}
+    assert deployment.run().success
+    database = deployment.project.database
+    deployment.project.tables = {TABLE: {"keys": ["name"]}, "dbo_others": {"keys": ["b"]}}
+    found, cursor = [], ""
+    for _ in range(4):
+        looked = making.made_otherwise(database(), cursor)
+        cursor = looked.cursor
+        found.append([work.table for work in looked.pending])
+    assert found == [[TABLE], ["dbo_others"], [TABLE], ["dbo_others"]]
+    deployment.project.tables = {TABLE: None, "dbo_others": None}
+    for _ in range(2):
+        looked = making.made_otherwise(database(), looked.cursor)
+        assert looked.pending == ()
+    with monkeypatch.context() as unread:
+        unread.setattr(making, "look", pytest.fail)
+        assert making.made_otherwise(database(), looked.cursor).pending == ()

@@ -4,6 +4,7 @@ import re
 
 from cdc_assets.orchestration.checks import CHECKS
 from cdc_assets.orchestration.sync_checks import NO_GAP, SCHEMA_FITS
+from cdc_assets.orchestration.uniqueness import UNIQUE_KEYS
 from cdc_assets.planning.verdict import Reason
 from cdc_assets_tests.cases import TESTS
 from cdc_assets_tests.path.test_each_error import kinds
@@ -17,7 +18,7 @@ WAITING = "waiting"
 
 def test_every_code_reason_and_check_has_one_entry() -> None:
     codes = {kind.code for kind in kinds()}
-    checks = {NO_GAP, SCHEMA_FITS, *(check.name for check in CHECKS)}
+    checks = {NO_GAP, SCHEMA_FITS, UNIQUE_KEYS, *(check.name for check in CHECKS)}
     assert sorted(ENTRIES) == sorted({*codes, *Reason, *checks, WAITING})
 
 

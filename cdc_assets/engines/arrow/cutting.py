@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 from deltalake import DeltaTable
 
@@ -24,17 +26,26 @@ def key_ranges(plan: ApplyPlan, bronze: DeltaTable) -> tuple[KeyRange, ...]:
     limit, there = plan.limit, {field.name for field in bronze.schema().fields}
     keys = [key for key in plan.keys if key in there]
     columns = [c for key in keys for c in plan.columns if c.name == key and is_bounded(c)]
-    if limit is None or not columns:
+    if limit is None:
         return ()
-    names = [column.name for column in columns]
+    above = f"`_start_lsn` > {lsn_literal(limit.above)}"
+    return ranges_of(bronze, columns, limit.rows_max, above)
+
+
+def ranges_of(
+    table: DeltaTable, columns: Sequence[Column], rows_max: int, where: str = "true"
+) -> tuple[KeyRange, ...]:
+    """Ranges of one of these columns with about `rows_max` of a table's rows each, or none.
+
+    It reads the columns once, a batch at a time. Without columns nothing is read.
+    """
+    if not columns:
+        return ()
+    names = ", ".join(quoted(column.name) for column in columns)
     sample = _Sample()
-    for batch in query_batches(
-        f"SELECT {', '.join(map(quoted, names))} FROM `bronze`"
-        f" WHERE `_start_lsn` > {lsn_literal(limit.above)}",
-        bronze=bronze,
-    ):
+    for batch in query_batches(f"SELECT {names} FROM `bronze` WHERE {where}", bronze=table):
         sample.add(batch)
-    count = -(-sample.rows // limit.rows_max)
+    count = -(-sample.rows // rows_max)
     if count <= 1:
         return ()
     found = [cut(column, sample.values(at), count) for at, column in enumerate(columns)]
