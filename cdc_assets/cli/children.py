@@ -96,15 +96,19 @@ def running_sandbox(
         yield ready.partition(" ca ")[0]
 
 
-def refuse_running(state: Path) -> None:
-    """Raise where a sandbox is serving this state already."""
+def is_running(state: Path) -> bool:
+    """Whether a sandbox is serving this state already."""
     remembered = state / "port"
     if not remembered.exists():
-        return
+        return False
     with socket.socket() as probe:
         probe.settimeout(1)
-        running = probe.connect_ex(("127.0.0.1", int(remembered.read_text()))) == 0
-    if running:
+        return probe.connect_ex(("127.0.0.1", int(remembered.read_text()))) == 0
+
+
+def refuse_running(state: Path) -> None:
+    """Raise where a sandbox is serving this state already."""
+    if is_running(state):
         raise ChildFailedError(
             f"a sandbox is running on {state}",
             hint="Stop it first: it is `make dev`, `make demo` or `cdc-assets sandbox`.",

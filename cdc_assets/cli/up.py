@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cdc_assets.cli.children import child, require_sandbox, running_sandbox
+from cdc_assets.cli.children import child, is_running, require_sandbox, running_sandbox
 from cdc_assets.cli.home import Home, free_port
 from cdc_assets.cli.sandbox import wait_for_stop
 from cdc_assets.settings import load_settings
@@ -29,7 +29,7 @@ def run_up(port: int) -> int:
     ]
     log = home.state / "dagster-dev.log"
     with (
-        _sandbox_where_used(home, console),
+        sandbox_where_used(home, console),
         log.open("w") as out,
         child(command, environment=os.environ, output=out) as process,
     ):
@@ -40,9 +40,16 @@ def run_up(port: int) -> int:
 
 
 @contextlib.contextmanager
-def _sandbox_where_used(home: Home, console: Console) -> Iterator[None]:
-    """The sandbox, where a database of the settings is in it; its first start loads rows."""
+def sandbox_where_used(home: Home, console: Console) -> Iterator[None]:
+    """The sandbox, where a database of the settings is in it; its first start loads rows.
+
+    One that runs already, by `cdc-assets sandbox`, is used, and goes on afterwards.
+    """
     if not any(home.uses_sandbox(database) for database in load_settings().databases.values()):
+        yield
+        return
+    if is_running(home.sandbox):
+        console.print("The sandbox runs already.")
         yield
         return
     require_sandbox()

@@ -15,7 +15,10 @@ import pytest
 from deltalake import DeltaTable
 from rich.console import Console
 
+from cdc_assets.cli.children import is_running
 from cdc_assets.cli.demo import DATABASE, DemoRun, show_comparison
+from cdc_assets.cli.home import Home
+from cdc_assets.cli.up import sandbox_where_used
 from cdc_assets.engines.database import Database
 from cdc_assets.ingest.sync import sync
 from cdc_assets.sandbox.handle import Sandbox
@@ -93,6 +96,17 @@ def test_one_flipped_value_is_exit_status_1(loaded: tuple[Database, Path]) -> No
     said = console.export_text()
     assert "dbo_orders differs" in said
     assert "'order_id': 7" in said
+
+
+def test_up_takes_a_sandbox_that_runs_already(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `cdc-assets sandbox` does in another terminal; it is there afterwards, too."""
+    monkeypatch.setenv("CDC_TABLES", str(home / "tables.yaml"))
+    with Sandbox(home / ".cdc" / "sandbox") as sandbox:
+        console = Console(record=True)
+        with sandbox_where_used(Home.here(), console):
+            assert "The sandbox runs already." in console.export_text()
+        assert is_running(sandbox.state_dir)
+    assert not is_running(sandbox.state_dir)
 
 
 def test_up_serves_the_page_and_ends_with_ctrl_c(home: Path, environment: dict[str, str]) -> None:

@@ -59,6 +59,7 @@ class Ticks:
 def test_a_failing_table_is_told_once_and_its_end_too(
     deployment: Deployment, hook: Receiver
 ) -> None:
+    """B181: a state is told, not each run that fails."""
     tick = Ticks(deployment)
     tick()
     assert not hook.documents, "a table that was never loaded has not turned red"

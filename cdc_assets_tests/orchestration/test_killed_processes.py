@@ -97,7 +97,8 @@ def heals(page: Served, home: Path) -> None:
 
 
 def test_each_is_killed_in_the_middle_and_all_heals(home: Path, tmp_path: Path) -> None:
-    """B178: a run that died together with its code server is found by the next daemon."""
+    """B177, B178: a killed run frees its pool; one that died together with its code server is found
+    by the next daemon."""
     reached = tmp_path / "reached"
     armed = {
         faults.POINT_VARIABLE: FaultPoint.SILVER_MERGED.value,
