@@ -22,3 +22,8 @@ def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    """What `dg` finds, which asks for each name here: the component, and nothing heavy."""
+    return [*globals(), "SqlServerCdcComponent"]

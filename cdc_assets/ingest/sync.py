@@ -53,6 +53,8 @@ class SyncReport:
     """The control rows it wrote."""
     chunked: Mapping[str, Snapshot] = field(default_factory=dict)
     """The chunked snapshots that are open after it, by table."""
+    crossed: frozenset[str] = frozenset()
+    """The tables whose bronze is complete up to a later time than before."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -111,7 +113,15 @@ def sync(
     }
     opened = {one.name.key: recorder.snapshots[one.name.bronze].open_chunked for one in known}
     chunked = {table: snapshot for table, snapshot in opened.items() if snapshot is not None}
-    return SyncReport(poll, told, recorder.control, chunked)
+    crossed = frozenset(one.name.key for one in known if _has_crossed(one, recorder.control))
+    return SyncReport(poll, told, recorder.control, chunked, crossed)
+
+
+def _has_crossed(known: Known, control: Mapping[str, ControlRow]) -> bool:
+    before, after = known.control, control.get(known.name.bronze)
+    if after is None or after.finalized_until is None:
+        return False
+    return before is None or before.finalized_until != after.finalized_until
 
 
 def _advanced(

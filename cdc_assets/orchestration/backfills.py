@@ -93,6 +93,11 @@ def _read(
         pace.wave(outcome.rows)
         metadata = backfill_metadata(outcome, list(pace.rates))
         context.log_event(dg.AssetObservation(key, metadata=metadata))
+        context.log.info(
+            f"{table}: {outcome.chunks_done} of {outcome.chunks_total or '?'} chunks,"
+            f" {outcome.rows_per_second or 0.0:,.0f} rows/s,"
+            f" {outcome.seconds_left or 0.0:,.0f} s left"
+        )
 
     outcome = cdc.backfill(translator.database.key, table, progress)
     context.log.info(f"{table}: {outcome.state}: {outcome.reason}")

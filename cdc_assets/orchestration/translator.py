@@ -94,11 +94,12 @@ class Translator:
             yield self.silver_spec(table)
 
     def _spec(self, layer: str, table: str, **attributes: object) -> dg.AssetSpec:
-        owner = self.settings.tables[table].owner
+        settings = self.settings.tables[table]
         return dg.AssetSpec(
             self.asset_key(layer, table),
             group_name=f"{self.database.key}/{layer}",
-            owners=[owner] if owner else None,
+            owners=[settings.owner] if settings.owner else None,
+            tags=settings.tags,
             **attributes,  # type: ignore[arg-type]
         )
 

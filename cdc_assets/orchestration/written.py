@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cdc_assets.ingest.sync import SyncReport
     from cdc_assets.silver.outcome import ApplyOutcome
 
+_TOLD_PERIODS = ("hour", "day")
 _DATA_VERSION_TAG = "dagster/data_version"
 
 
@@ -45,8 +46,13 @@ def bronze_written(
     outcome: "TableOutcome",
     chunks: tuple[int, int] = (0, 0),
 ) -> Written | None:
-    """What a sync has written of one table; None of a quiet one."""
-    if outcome.error is not None or not (outcome.rows or outcome.work == "snapshot"):
+    """What a sync has written of one table; None of a quiet one, unless a period has ended for it.
+
+    Periods of less than an hour end with each run: those tell nothing.
+    """
+    granularity = translator.settings.finality_of(outcome.table).granularity
+    is_told = outcome.table in report.crossed and granularity in _TOLD_PERIODS
+    if outcome.error is not None or not (outcome.rows or outcome.work == "snapshot" or is_told):
         return None
     row = report.control.get(translator.database.table(outcome.table).bronze)
     return Written(

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from cdc_assets.contract import SnapshotMode
 from cdc_assets.names import NAME_LENGTH_MAX
-from cdc_assets.settings.values import Duration, Owner, Rename, SettingsModel
+from cdc_assets.settings.values import Duration, Owner, Rename, SettingsModel, Tags
 
 CHUNK_ROWS_MAX = 1_000_000_000
 """Rows of a chunk that may be asked for."""
@@ -96,6 +96,9 @@ class TableSettings(SettingsModel):
 
     owner: Owner | None = None
     """Owner in Dagster: an e-mail address or team:name."""
+
+    tags: Tags = Field(default_factory=dict)
+    """Tags of the table's assets in Dagster, to find and select them by."""
 
     engine: EngineName | None = None
     """Engine of this table."""

@@ -124,3 +124,9 @@ Name = Annotated[
     WithJsonSchema({"type": "string", "pattern": rf"^[^\u0000-\u001f]{{1,{NAME_LENGTH_MAX}}}$"}),
 ]
 Rename = Annotated[dict[str, Name], AfterValidator(_different)]
+TAG_PATTERN = r"^([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}$"
+"""Names of tags, as Dagster has them: with a name before a slash, or without."""
+TAG_VALUE_PATTERN = r"^[A-Za-z0-9_.-]{0,63}$"
+Tags = dict[
+    Annotated[str, Field(pattern=TAG_PATTERN)], Annotated[str, Field(pattern=TAG_VALUE_PATTERN)]
+]

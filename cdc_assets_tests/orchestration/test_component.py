@@ -1,12 +1,23 @@
 """The same definitions from a `defs.yaml` of somebody else's `dg` project."""
 
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
 import dagster as dg
 import pytest
 from dagster.components.core.component_tree import ComponentTreeException
+from dagster.components.core.package_entry import DG_PLUGIN_ENTRY_POINT_GROUP
 from dagster.components.testing import create_defs_folder_sandbox
 
 import cdc_assets
 from cdc_assets.errors import SettingsError
+from cdc_assets.orchestration.component import TABLES_FILE
+from cdc_assets.settings import load_settings
+from cdc_assets_tests.orchestration.test_definitions import HEAVY
+
+ROOT = Path(__file__).parents[2]
 
 SETTINGS = """\
 databases:
@@ -46,3 +57,31 @@ def test_a_broken_file_is_told_with_its_line() -> None:
     while error is not None and not isinstance(error, SettingsError):
         error = error.__cause__
     assert "our_tables.yaml:5: unknown key" in str(error)
+
+
+def test_dg_finds_it_by_the_name_that_the_page_tells() -> None:
+    """Its type is the entry point's module and its name; looking for it imports nothing heavy."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (module,) = project["entry-points"][DG_PLUGIN_ENTRY_POINT_GROUP].values()
+    code = (
+        f"import sys, {module}\n"
+        "from dagster.components.core.package_entry import get_package_objects_in_module\n"
+        f"print(*(name for name, _ in get_package_objects_in_module({module})))\n"
+        f"print(*(name for name in {HEAVY!r} if name in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.splitlines() == ["SqlServerCdcComponent", ""]
+    page = (ROOT / "docs" / "component.md").read_text()
+    assert f"type: {module}.SqlServerCdcComponent" in page
+
+
+def test_scaffolding_writes_settings_that_load() -> None:
+    with create_defs_folder_sandbox() as sandbox:
+        folder = sandbox.scaffold_component(component_cls=cdc_assets.SqlServerCdcComponent)
+        assert load_settings(folder / TABLES_FILE).databases["sales"].tables.keys() == {
+            "dbo_orders"
+        }
+        with sandbox.build_all_defs() as definitions:
+            assert definitions.get_repository_def().has_job("sales_sync")

@@ -18,7 +18,7 @@ databases:
     connection: Server=tcp:192.0.2.1,1433;UID=reader;PWD=canary-92b
     lake: lake
     tables:
-      dbo_orders: {owner: "team:sales"}
+      dbo_orders: {owner: "team:sales", tags: {team/domain: billing, pii: ""}}
       dbo_customer:
 """
 HEAVY = ["pyspark", "pyarrow", "arrow_odbc", "deltalake", "pandas", "numpy", "duckdb", "sqlglot"]
@@ -56,7 +56,10 @@ def test_assets_by_name(definitions: dg.Definitions) -> None:
     }  # fmt: skip
     silver = graph.get(dg.AssetKey(["sales", "silver", "dbo_orders"]))
     assert silver.parent_keys == {dg.AssetKey(["sales", "bronze", "dbo_orders"])}
-    assert silver.owners == ["team:sales"]
+    for layer in ("sqlserver", "bronze", "silver", "final"):
+        node = graph.get(dg.AssetKey(["sales", layer, "dbo_orders"]))
+        assert node.owners == ["team:sales"]
+        assert {"team/domain": "billing", "pii": ""}.items() <= node.tags.items()
 
 
 def test_checks_jobs_sensor_and_schedule(definitions: dg.Definitions) -> None:

@@ -67,6 +67,24 @@ def test_a_quiet_run_materializes_nothing_in_bronze(deployment: Deployment) -> N
     assert f"bronze/{TABLE}" not in materialized(deployment.run())
 
 
+@pytest.mark.sandbox
+def test_a_quiet_table_is_told_of_once_an_hour_has_ended_for_it(deployment: Deployment) -> None:
+    project = deployment.project
+    project.finality = {"granularity": "hour", "allowed_delay": "15m"}
+    deployment.run("sales_sync")
+    assert not materialized(deployment.run("sales_sync"))
+    project.source.execute(
+        "CREATE TABLE dbo.beats (id int NOT NULL PRIMARY KEY)",
+        "EXEC sandbox.set_clock @shift_seconds = 3700",
+    )
+    project.source.enable("beats")
+    commit(project.source, "INSERT INTO dbo.beats (id) VALUES (1)")
+    (told,) = materialized(deployment.run("sales_sync")).values()
+    assert (told["cdc/rows"], told["cdc/work"]) == (0, "quiet")
+    assert told["cdc/finalized_until"] != ""
+    assert not materialized(deployment.run("sales_sync"))
+
+
 def test_a_failing_table_fails_alone(deployment: Deployment) -> None:
     """B016, B176: the others are written, and the failure names the one."""
     deployment.project.tables = {"dbo_missing": None, TABLE: None}
