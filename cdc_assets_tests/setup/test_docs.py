@@ -17,7 +17,7 @@ from cdc_assets.sandbox.workload.tables import CREATE, TABLES
 from cdc_assets_tests.cli.conftest import Commands
 from cdc_assets_tests.setup.following import SETTINGS_MARK, UNTIL_CTRL_C, Follower
 from cdc_assets_tests.setup.pages import PAGES, ROOT, Block, anchors, blocks, links, name_of
-from cdc_assets_tests.source import Source
+from cdc_assets_tests.source import Project, Source
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(120)]
 
@@ -120,12 +120,27 @@ def changing(source: Source) -> Iterator[None]:
         thread.join()
 
 
+def assert_all_is_right(reader: Follower) -> None:
+    """After one more sync silver is the source: each column and row of each table."""
+    settings = yaml.safe_load((reader.folder / "tables.yaml").read_text())
+    project = Project(reader.folder, reader.source, tables=settings["databases"]["sales"]["tables"])
+    ended = reader.commands.run("sync", "sales")
+    assert ended.code == 0, ended.err
+    for table in project.tables:
+        name = table.removeprefix("dbo_")
+        columns = reader.source.rows(
+            f"SELECT name FROM sys.columns WHERE object_id = OBJECT_ID(N'dbo.{name}')"
+        )
+        project.assert_identical(table, [column for (column,) in columns])
+
+
 @pytest.mark.parametrize("page", [p for p in FOLLOWED if name_of(p) != QUICKSTART], ids=name_of)
 def test_the_blocks_of_a_page_run(page: Path, reader: Follower) -> None:
     found = followed(page)
     load(reader, is_final=any(word in block.text for block in found for word in OF_VERDICTS))
     with changing(reader.source):
         reader.follow(found)
+    assert_all_is_right(reader)
     if reader.lacking:
         pytest.skip(f"the rest ran; not installed: {', '.join(reader.lacking)}")
 
@@ -134,6 +149,7 @@ def test_the_quickstart_runs_from_an_empty_folder(reader: Follower) -> None:
     reader.in_shell = True
     with changing(reader.source):
         reader.follow(followed(ROOT / QUICKSTART))
+    assert_all_is_right(reader)
 
 
 def test_no_page_is_left_out_by_accident() -> None:
