@@ -23,6 +23,7 @@ from cdc_assets.ingest.prepared import open_snapshots
 from cdc_assets.ingest.quiet import settled, told_lately
 from cdc_assets.ingest.recording import Recorder
 from cdc_assets.ingest.resets import clear, is_stale
+from cdc_assets.ingest.tidying import tidy
 from cdc_assets.lake.bronze import changes_end
 from cdc_assets.lake.tables import table_id
 from cdc_assets.lake.told import told_snapshots
@@ -102,6 +103,7 @@ def sync(
         poll = with_retries(lambda: poll_tables(database, known))
         recorder = Recorder(database, poll, {one.name.bronze: one.snapshots for one in known})
         outcomes = _advanced(database, known, recorder, lately)
+        tidy(database, outcomes)
     finally:
         database.connections.close(but=IDLE_CONNECTIONS_MAX)
     gaps = _gaps(known, recorder.events)

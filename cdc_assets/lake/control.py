@@ -13,7 +13,7 @@ from cdc_assets.clock import utc_now
 from cdc_assets.contract import CONTROL
 from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lake.kept import Kept
-from cdc_assets.lake.opening import ensure_table, open_table
+from cdc_assets.lake.opening import BOOKKEEPING, ensure_table, open_table
 from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
 from cdc_assets.planning.records import ControlRow
 
@@ -55,7 +55,7 @@ class Control:
         if table is None:
             if not list(how({})):
                 return {}
-            table = ensure_table(self._uri, CONTROL, self._options)
+            table = ensure_table(self._uri, CONTROL, self._options, properties=BOOKKEEPING)
         there = query("SELECT * FROM control", control=table)
         rows = [replace(row, updated_at=utc_now()) for row in how(_by_name(there))]
         if not rows:

@@ -13,7 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from cdc_assets.contract import FACTS, Event
 from cdc_assets.lake.failures import lake_failures
 from cdc_assets.lake.kept import Kept
-from cdc_assets.lake.opening import ensure_table, open_table
+from cdc_assets.lake.opening import BOOKKEEPING, ensure_table, open_table
 from cdc_assets.lake.tables import StorageOptions, query, retry_conflicts
 from cdc_assets.lsn import Lsn
 from cdc_assets.names import TableName
@@ -86,7 +86,7 @@ class Facts:
             return retry_conflicts(lambda: self._append_once(entries), where=self._uri)
 
     def _append_once(self, entries: Sequence[FactsEntry]) -> tuple[FactsEntry, ...]:
-        table = ensure_table(self._uri, FACTS, self._options)
+        table = ensure_table(self._uri, FACTS, self._options, properties=BOOKKEEPING)
         ids = {entry.app_id for entry in entries if entry.app_id is not None}
         versions = {app_id: table.transaction_version(app_id) for app_id in ids}
         new = tuple(e for e in entries if not _is_recorded(e, versions))
@@ -251,6 +251,11 @@ class Facts:
             facts=table,
         )
         return frozenset(found["target"].to_pylist())
+
+    def files(self) -> int:
+        """How many files they are in."""
+        table = self._kept.current()
+        return 0 if table is None else pa.table(table.get_add_actions()).num_rows
 
     def trim(self, before: datetime) -> int:
         """Remove batch rows written before a time (UTC), and give their number.

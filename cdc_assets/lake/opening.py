@@ -28,6 +28,11 @@ CHECKPOINT_EVERY_COMMITS = 10
 """Most commits that whoever opens a table has to read one by one: Spark's number; delta-rs's own is
 100, and opening a table then costs more than a small batch."""
 
+BOOKKEEPING = {"delta.deletedFileRetentionDuration": "interval 1 hours"}
+"""Table properties of facts and control, whose files are written anew all day: a checkpoint names
+each for as long as this after it went, a week by default, and whoever opens the table reads that.
+Nobody reads an old version of them."""
+
 _MAPPING_FEATURE = "columnMapping"
 
 
