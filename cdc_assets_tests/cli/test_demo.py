@@ -1,10 +1,7 @@
 """The demo as a person runs it, small; and its comparison, which must be able to fail."""
 
-import os
-import shutil
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -24,24 +21,20 @@ from cdc_assets.ingest.sync import sync
 from cdc_assets.sandbox.handle import Sandbox
 from cdc_assets.settings import load_settings
 from cdc_assets.silver.apply import apply_changes
+from cdc_assets_tests.serving import COMMAND, clean_environment, new_home
 
-PROJECT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-c", "from cdc_assets.cli import main; main()"]
 DEV_SECONDS_MAX = 120.0
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A project folder with the files of this one and no state."""
-    for name in ("tables.yaml", "dagster.yaml", "workspace.yaml"):
-        shutil.copyfile(PROJECT / name, tmp_path / name)
-    return tmp_path
+    return new_home(tmp_path)
 
 
 @pytest.fixture
 def environment(home: Path) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("CDC_", "DAGSTER_"))}
-    return {**kept, "CDC_TABLES": str(home / "tables.yaml"), "COLUMNS": "80"}
+    return clean_environment(home, COLUMNS="80")
 
 
 def test_the_demo_twice(home: Path, environment: dict[str, str]) -> None:
@@ -110,7 +103,6 @@ def test_up_takes_a_sandbox_that_runs_already(home: Path, monkeypatch: pytest.Mo
 
 
 def test_up_serves_the_page_and_ends_with_ctrl_c(home: Path, environment: dict[str, str]) -> None:
-    environment["PYTHONPATH"] = str(PROJECT)
     process = subprocess.Popen(
         [*COMMAND, "up"], env=environment, stdout=subprocess.PIPE, text=True, cwd=home
     )
