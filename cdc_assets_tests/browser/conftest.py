@@ -1,5 +1,7 @@
 """The demo's data behind `cdc-assets up`, and a browser on its page.
 
+Dagster keeps everything in Postgres here, so that the daemon and the page are tried on it.
+
 The pictures of a run are kept in the folder that `CDC_TEST_PICTURES` names (docs/images has a
 chosen few of them), else in pytest's own.
 """
@@ -17,6 +19,7 @@ import pytest
 import yaml
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from cdc_assets_tests.orchestration.postgres import running_postgres, with_postgres
 from cdc_assets_tests.serving import COMMAND, Served, clean_environment, new_home, up
 
 DEMO_SCALE = "0.02"
@@ -37,35 +40,40 @@ Take = Callable[[str], None]
 
 @pytest.fixture(scope="session")
 def home() -> Iterator[Path]:
-    """A project folder after `cdc-assets demo`; pictures show its name, which is a short one."""
-    with tempfile.TemporaryDirectory(prefix="demo-") as folder:
-        after_the_demo(new_home(Path(folder)))
-        yield Path(folder)
+    """A project folder with `LATE_TABLE`, and Postgres for Dagster's storage.
 
-
-def after_the_demo(folder: Path) -> None:
-    settings = yaml.safe_load((folder / "tables.yaml").read_text())
-    tables = settings["databases"]["sales"]["tables"]
-    late = {"granularity": "second", "allowed_delay": "30s"}
-    tables[LATE_TABLE] = {**tables[LATE_TABLE], "finality": late}
-    (folder / "tables.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
-    done = subprocess.run(
-        [*COMMAND, "demo", "--scale", DEMO_SCALE],
-        env=clean_environment(folder),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    Pictures show its name, which is a short one.
+    """
+    with tempfile.TemporaryDirectory(prefix="demo-") as name:
+        folder = new_home(Path(name))
+        settings = yaml.safe_load((folder / "tables.yaml").read_text())
+        tables = settings["databases"]["sales"]["tables"]
+        late = {"granularity": "second", "allowed_delay": "30s"}
+        tables[LATE_TABLE] = {**tables[LATE_TABLE], "finality": late}
+        (folder / "tables.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
+        instance = folder / "dagster.yaml"
+        instance.write_text(with_postgres(instance.read_text()))
+        yield folder
 
 
 @pytest.fixture(scope="session")
 def served(home: Path) -> Iterator[Served]:
-    """What `cdc-assets up` serves."""
-    with up(home, clean_environment(home)) as found:
-        yield found
+    """What `cdc-assets up` serves after `cdc-assets demo`."""
+    with running_postgres() as postgres:
+        environment = clean_environment(home, **postgres.environment())
+        done = subprocess.run(
+            [*COMMAND, "demo", "--scale", DEMO_SCALE],
+            env=environment,
+            cwd=home,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        with up(home, environment) as found:
+            yield found
+    assert not (home / ".cdc" / "dagster" / "history").exists(), "Dagster's SQLite was used"
 
 
 @pytest.fixture(scope="session")
