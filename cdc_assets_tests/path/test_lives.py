@@ -10,8 +10,10 @@ from cdc_assets.ingest.backfill import backfill
 from cdc_assets.ingest.outcome import Work
 from cdc_assets.ingest.resets import reset
 from cdc_assets.ingest.seeding import seed
+from cdc_assets.ingest.stream.places import settings_of
 from cdc_assets.ingest.sync import sync
 from cdc_assets.quality.backfills import open_backfills
+from cdc_assets.settings.options import read_options
 from cdc_assets.silver.apply import apply_tables
 from cdc_assets.sqlserver.connection import Connections
 from cdc_assets_tests.path.chunking import chunked
@@ -47,7 +49,7 @@ def test_a_paused_table_stands_still_and_then_goes_on(
     two.tables[OTHER] = {"paused": True}
     with monkeypatch.context() as nowhere:
         nowhere.setattr(Connections, "lend", pytest.fail)
-        refused(two.database())
+        refused(two.database(), str(two.settings_file))
     assert two.bronze(TABLE) == rows
     two.tables = {TABLE: None, OTHER: None}
     assert load(two)[0].work is Work.CHANGES
@@ -55,7 +57,8 @@ def test_a_paused_table_stands_still_and_then_goes_on(
     two.assert_each_change_once(TABLE)
 
 
-def refused(database: Database) -> None:
+def refused(database: Database, settings_file: str) -> None:
+    options = {"table": f"sales.{TABLE}", "settings": settings_file}
     for call in (
         lambda: sync(database),
         lambda: sync(database, [TABLE]),
@@ -63,6 +66,8 @@ def refused(database: Database) -> None:
         lambda: apply_tables(database, [TABLE]),
         lambda: backfill(database, TABLE),
         lambda: seed(database, TABLE, None, "2026-01-01"),
+        # Streams and `apply_changes` ask for their settings here.
+        lambda: settings_of(read_options(options)),
     ):
         with pytest.raises(TablePausedError, match=r"sales\.dbo_items.*Take that out.*\[paused\]"):
             call()
