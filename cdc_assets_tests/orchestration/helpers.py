@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 import pytest
 
 from cdc_assets.orchestration.build import build_definitions
+from cdc_assets.planning.records import ControlRow
 from cdc_assets.settings import load_settings
 from cdc_assets_tests.source import Project
 
@@ -17,9 +20,8 @@ STORAGES = pytest.mark.parametrize(
 """A test on an instance of each storage; that in Postgres is one of `make test-clients`."""
 WIDE = {"granularity": "second", "allowed_delay": "15m"}
 """Nothing is late by it, however slow the machine."""
-TIGHT = {"granularity": "second", "allowed_delay": "5s"}
-LATE_SECONDS = 7.0
-"""After so long without a commit a table is late by `TIGHT`."""
+LATE = timedelta(hours=1)
+"""A table that has seen no commit for so long is late by `WIDE`."""
 
 
 class Deployment:
@@ -77,3 +79,16 @@ def materialized(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]
         values = {name: value.value for name, value in materialization.metadata.items()}
         found["/".join(materialization.asset_key.path[1:])] = values
     return found
+
+
+def hours_without_commits(project: Project, table: str) -> None:
+    """Control's rows as they are where capture has processed nothing for `LATE`, and syncs look."""
+    database = project.database()
+    name = database.table(table)
+
+    def older(row: ControlRow) -> ControlRow:
+        at, until = row.end_commit_ts, row.finalized_until
+        return replace(row, end_commit_ts=at and at - LATE, finalized_until=until and until - LATE)
+
+    for row in (name.bronze, name.silver):
+        database.lake.control.change(row, older)

@@ -10,7 +10,7 @@ import pytest
 
 from cdc_assets.orchestration import finality
 from cdc_assets.orchestration.translator import HOUR_FORMAT
-from cdc_assets_tests.orchestration.helpers import LATE_SECONDS, STORAGES, TIGHT, WIDE, Deployment
+from cdc_assets_tests.orchestration.helpers import STORAGES, WIDE, Deployment, hours_without_commits
 from cdc_assets_tests.path.helpers import change_items, create_items
 from cdc_assets_tests.source import Project
 
@@ -80,14 +80,12 @@ def test_a_stopped_capture_is_reported_and_so_is_its_end(deployment: Deployment)
     assert not tick(deployment, cursor)[0].asset_events
     source.stop_capture()
     source.execute("UPDATE dbo.items SET name = N'waits' WHERE id = 1")
-    time.sleep(LATE_SECONDS)
-    deployment.project.finality = TIGHT
     deployment.run("sales_sync")
+    hours_without_commits(deployment.project, TABLE)
     found, cursor = tick(deployment, cursor)
     stopped = (False, "capture_stopped")
     assert checks(found) == {"finalized": stopped, "capture_alive": stopped}
     assert not tick(deployment, cursor)[0].asset_events
-    deployment.project.finality = WIDE
     source.start_capture()
     source.execute("UPDATE dbo.items SET name = N'goes on' WHERE id = 2")
     source.captured()
