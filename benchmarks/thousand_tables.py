@@ -25,8 +25,8 @@ from cdc_assets.planning.records import ControlRow, FactsRow
 from cdc_assets.settings import load_settings
 
 TABLES = 1_000
-SENSORS = ("silver_waves", "backfill_waves", "finality")
-"""Those that run by default; none of them asks the source."""
+SENSORS = ("silver_waves", "backfill_waves", "finality", "alerts")
+"""Those that run by default, and the one that a webhook brings; none of them asks the source."""
 QUIET_ROWS = 12
 """Batch rows of each table in the facts: an hour of a quiet one."""
 QUIET_EVERY = timedelta(minutes=5)
@@ -87,7 +87,8 @@ def _settings(folder: Path, count: int) -> Path:
     """A `tables.yaml` of so many tables, each with an owner, judged by the hour."""
     file = folder / "tables.yaml"
     tables = {f"dbo_table_{number:04d}": {"owner": "team:sales"} for number in range(count)}
-    database = {"lake": "lake", "tables": tables}
+    webhook = {"webhook": "http://127.0.0.1:9/nobody"}  # Nothing is wrong: nobody is told.
+    database = {"lake": "lake", "alerts": webhook, "tables": tables}
     file.write_text(yaml.safe_dump({"databases": {"sales": database}}))
     return file
 

@@ -10,6 +10,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import dagster as dg
+from dagster._core.definitions.target import (
+    ANONYMOUS_ASSET_JOB_PREFIX,  # how Dagster calls the job of a sensor that names assets alone
+)
 
 from cdc_assets.clock import utc_now
 from cdc_assets.orchestration.asking import database_tags
@@ -96,18 +99,23 @@ def _with_runs(instance: dg.DagsterInstance, translator: Translator, known: Aler
         filters, limit=RUNS_PER_TICK_MAX, order_by="update_timestamp", ascending=True
     ):
         run, seen = record.dagster_run, record.update_timestamp.replace(tzinfo=None)
-        of = _tables_of(run, translator)
+        of = tables_of(run, translator)
         failing = {
             subject: trouble
             for subject, trouble in failing.items()
-            if subject.name != run.job_name or not (of is None or subject.table in of)
+            if subject.name != name_of(run) or not (of is None or subject.table in of)
         }
         if run.status == dg.DagsterRunStatus.FAILURE:
             failing.update(_troubles(instance, run))
     return Alerted(known.told, failing, seen)
 
 
-def _tables_of(run: dg.DagsterRun, translator: Translator) -> set[str] | None:
+def name_of(run: dg.DagsterRun) -> str:
+    """What people call a run's job: of one that a sensor asks for assets, the sensor."""
+    return run.job_name.removeprefix(f"{ANONYMOUS_ASSET_JOB_PREFIX}_")
+
+
+def tables_of(run: dg.DagsterRun, translator: Translator) -> set[str] | None:
     """The tables that a run was for, and "" for it as a whole; None for all."""
     if run.asset_selection:
         return {"", *(translator.table_of(key) for key in run.asset_selection)}
@@ -128,11 +136,11 @@ def _troubles(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[Subject,
             for error in told.data:
                 trouble = Trouble(error["code"], error["text"]).cut()
                 for table in error["tables"]:
-                    found[Subject(Kind.JOB, run.job_name, table)] = trouble
+                    found[Subject(Kind.JOB, name_of(run), table)] = trouble
         elif data.error is not None:
             # Of an error that nobody foresaw the class alone: its text may show what was loaded.
             cause = data.error.cause or data.error
             text = f"An unexpected {cause.cls_name}: look at run {run.run_id}."
-            found[Subject(Kind.JOB, run.job_name, "")] = Trouble(cause.cls_name or RUN_FAILED, text)
+            found[Subject(Kind.JOB, name_of(run), "")] = Trouble(cause.cls_name or RUN_FAILED, text)
     text = f"Its process died, or was never started: look at run {run.run_id}."
-    return found or {Subject(Kind.JOB, run.job_name, ""): Trouble(RUN_FAILED, text)}
+    return found or {Subject(Kind.JOB, name_of(run), ""): Trouble(RUN_FAILED, text)}

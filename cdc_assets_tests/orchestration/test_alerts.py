@@ -10,6 +10,7 @@ import pytest
 
 from cdc_assets.ingest.losses import acknowledge
 from cdc_assets.orchestration import alerts
+from cdc_assets.orchestration.translator import Translator
 from cdc_assets.settings import load_settings
 from cdc_assets.settings.running import WEBHOOK_VARIABLE
 from cdc_assets_tests.orchestration.helpers import Deployment
@@ -147,3 +148,22 @@ def test_without_a_webhook_there_is_no_such_sensor(deployment: Deployment) -> No
 def test_the_webhook_is_shown_nowhere(deployment: Deployment, hook: Receiver) -> None:
     deployment.project.extra = {"alerts": {"webhook": hook.url}}
     assert SECRET_PATH not in repr(load_settings(deployment.project.write()))
+
+
+def test_a_run_speaks_of_its_own_tables(deployment: Deployment) -> None:
+    """One of another table says nothing of those; without a choice it was for all."""
+    found = load_settings(deployment.project.write()).databases["sales"]
+    translator = Translator("sales", found)
+    sensor = deployment.definitions.resolve_sensor_def("sales_silver_waves")
+    chosen = frozenset({translator.asset_key("silver", "a"), translator.asset_key("bronze", "b")})
+    waves = {"ops": {"sales_read_waves": {"config": {"tables": ["c"]}}}}
+    runs = [
+        dg.DagsterRun(job_name="j", asset_selection=chosen),
+        dg.DagsterRun(job_name="j", run_config=waves),
+        dg.DagsterRun(job_name="j", asset_selection=frozenset()),
+        dg.DagsterRun(job_name="j", run_config={"ops": {}}),
+    ]
+    of = [alerts.tables_of(run, translator) for run in runs]
+    assert of == [{"", "a", "b"}, {"", "c"}, None, None]
+    assert alerts.name_of(dg.DagsterRun(job_name=sensor.job_name)) == "sales_silver_waves"
+    assert alerts.name_of(dg.DagsterRun(job_name="sales_sync")) == "sales_sync"
