@@ -83,9 +83,9 @@ class DatabaseSettings(SettingsModel):
     """Rows that one reader fetches at once, at most."""
 
     batch_bytes: int = Field(default=8 << 20, ge=64 << 10, le=1 << 30)
-    """Bytes that one reader fetches at once; it holds two such buffers while it reads ahead. More is
-    not faster: with 64 MiB wide rows took twice the processor time, and eight times the memory of
-    each connection."""
+    """Bytes that one reader fetches at once; it holds two such buffers while it reads ahead. More
+    is not faster: with 64 MiB wide rows took twice the processor time, and eight times the memory
+    of each connection."""
 
     max_value_bytes: int = Field(default=64 << 20, ge=8 << 10, le=1 << 30)
     """Largest value of a (max) column that is loaded; of text, its UTF-16 code units count."""
