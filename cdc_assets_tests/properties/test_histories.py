@@ -2,7 +2,8 @@
 
 A history is three tables, 200 changes and more, and the product's runs among them, drawn from a
 seed (`drawing`). After each run the lake is looked at (`watching`), and in the end silver is the
-source and its verdict says so.
+source and its verdict says so. Some tables have a history of their states, and some keep deleted
+rows (`keeping`): the model says which there must be, since when and up to when.
 
 Most of their crashes are exceptions that nothing catches, raised at a fault point in the test's own
 process: those cost nothing, so that there can be many. Some are SIGKILL in a process of its own;

@@ -121,7 +121,7 @@ FAULTS = {
     "order reversed": (in_texts(reversed_order), SMALL, 0),
     "= for <=>": (in_texts(null_is_no_key), WITH_NULL, 2),
     "operation 3 ignored": (in_texts(before_images_ignored), WITH_NULL, 2),
-    "verdict read after the pin": (verdict_after_the_pin, replace(SMALL, beside=0.7), 12),
+    "verdict read after the pin": (verdict_after_the_pin, replace(SMALL, beside=0.7), 11),
     "a wave skipped": (wave_skipped, IN_WAVES, 1),
     "a mark with its row's LSN": (in_texts(mark_of_the_row), replace(SMALL, soft=1.0), 0),
     "a state without its end": (state_without_its_end, replace(SMALL, kept=1.0), 0),
