@@ -19,11 +19,21 @@ from cdc_assets.orchestration.asking import database_tags
 from cdc_assets.orchestration.checks import CHECKS
 from cdc_assets.orchestration.cursors import Alerted
 from cdc_assets.orchestration.failing import ERRORS
+from cdc_assets.orchestration.jobs import health_name
 from cdc_assets.orchestration.metadata import RUNBOOK
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.sync_checks import NO_GAP
 from cdc_assets.orchestration.translator import Translator
-from cdc_assets.planning.alerts import Kind, Subject, Trouble, changes, document, told_after
+from cdc_assets.orchestration.uniqueness import UNIQUE_KEYS
+from cdc_assets.planning.alerts import (
+    Kind,
+    Subject,
+    Trouble,
+    changes,
+    document,
+    is_gone,
+    told_after,
+)
 
 if TYPE_CHECKING:
     from cdc_assets.quality.health import TableHealth
@@ -54,6 +64,7 @@ def alerts_sensor(translator: Translator) -> dg.SensorDefinition:
         tables = cdc.health(database.key)
         known = _with_runs(context.instance, translator, Alerted.read(context.cursor))
         wrong = _wrong(tables) | known.failing
+        wrong = {s: trouble for s, trouble in wrong.items() if not is_gone(s, tables)}
         found = list(islice(changes(wrong, known.told, tables), CHANGES_PER_TICK_MAX))
         problem = None
         if found:
@@ -107,7 +118,30 @@ def _with_runs(instance: dg.DagsterInstance, translator: Translator, known: Aler
         }
         if run.status == dg.DagsterRunStatus.FAILURE:
             failing.update(_troubles(instance, run))
+        elif run.job_name == health_name(translator.database.key):
+            failing = _with_keys(instance, run, translator, failing)
     return Alerted(known.told, failing, seen)
+
+
+def _with_keys(
+    instance: dg.DagsterInstance,
+    run: dg.DagsterRun,
+    translator: Translator,
+    failing: Mapping[Subject, Trouble],
+) -> dict[Subject, Trouble]:
+    """With what a run has found of `unique_keys`, which no small table tells."""
+    found = dict(failing)
+    for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION):
+        check = entry.get_dagster_event().asset_check_evaluation_data
+        if check.check_name != UNIQUE_KEYS:
+            continue
+        subject = Subject(Kind.CHECK, UNIQUE_KEYS, translator.table_of(check.asset_key))
+        found.pop(subject, None)
+        if not check.passed:
+            told = check.metadata.get("cdc/reason") or check.metadata.get("cdc/code")
+            reason = str(told.value) if told is not None else UNIQUE_KEYS
+            found[subject] = Trouble(reason, check.description or "").cut()
+    return found
 
 
 def name_of(run: dg.DagsterRun) -> str:

@@ -48,7 +48,7 @@ def database_jobs(translator: Translator) -> dict[str, Job]:
         for name, (keys, description) in jobs.items()
     }
     found["health"] = dg.define_asset_job(
-        f"{database}_health_checks",
+        health_name(database),
         selection=dg.AssetSelection.checks(*health),
         description="Say of every table how late it is, how far cleanup and capture are, and"
         " whether silver has each key once.",
@@ -57,6 +57,11 @@ def database_jobs(translator: Translator) -> dict[str, Job]:
     if translator.settings.continuous is not None:
         found["continuous"] = continuous_job(translator, translator.settings.continuous)
     return found
+
+
+def health_name(database: str) -> str:
+    """What the job with the checks that need no sync is called."""
+    return f"{database}_health_checks"
 
 
 def main_job(translator: Translator, jobs: Mapping[str, Job]) -> Job:

@@ -83,7 +83,7 @@ def changes(
         if was is None or (subject.kind is Kind.JOB and was != trouble.reason):
             yield Change(subject, trouble, was)
     for subject, was in sorted(told.items()):
-        if subject not in wrong and not _is_gone(subject, tables):
+        if subject not in wrong and not is_gone(subject, tables):
             yield Change(subject, None, was)
 
 
@@ -91,7 +91,7 @@ def told_after(
     told: Mapping[Subject, str], sent: Sequence[Change], tables: Collection[str]
 ) -> dict[Subject, str]:
     """What is known to the receiver once these changes were delivered."""
-    found = {subject: reason for subject, reason in told.items() if not _is_gone(subject, tables)}
+    found = {subject: reason for subject, reason in told.items() if not is_gone(subject, tables)}
     for change in sent:
         if change.trouble is None:
             found.pop(change.subject, None)
@@ -100,7 +100,8 @@ def told_after(
     return found
 
 
-def _is_gone(subject: Subject, tables: Collection[str]) -> bool:
+def is_gone(subject: Subject, tables: Collection[str]) -> bool:
+    """Whether it is a check of a table that the settings have no more."""
     return subject.kind is Kind.CHECK and subject.table not in tables
 
 

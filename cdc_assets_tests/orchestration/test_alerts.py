@@ -16,6 +16,7 @@ from cdc_assets.settings.running import WEBHOOK_VARIABLE
 from cdc_assets_tests.orchestration.helpers import Deployment
 from cdc_assets_tests.orchestration.receiver import SECRET_PATH, Receiver, receiver
 from cdc_assets_tests.path.helpers import change_items, create_items, purge
+from cdc_assets_tests.path.test_unique_keys import again
 from cdc_assets_tests.source import Project
 
 pytestmark = pytest.mark.sqlserver
@@ -148,6 +149,27 @@ def test_without_a_webhook_there_is_no_such_sensor(deployment: Deployment) -> No
 def test_the_webhook_is_shown_nowhere(deployment: Deployment, hook: Receiver) -> None:
     deployment.project.extra = {"alerts": {"webhook": hook.url}}
     assert SECRET_PATH not in repr(load_settings(deployment.project.write()))
+
+
+def test_repeated_keys_are_told_by_the_run_that_finds_them(
+    deployment: Deployment, hook: Receiver
+) -> None:
+    project, tick = deployment.project, Ticks(deployment)
+    deployment.run()
+    again(project, "id = 1")
+    for _ in range(2):
+        assert deployment.run("sales_health_checks").success
+        tick()
+    (line,) = [line for line in hook.lines if "check unique_keys" in line]
+    assert line.startswith(f"RED sales: check unique_keys of {TABLE} [key_repeated]")
+    assert len(hook.documents) == 1
+    database = project.database()
+    silver = database.lake.silver(database.table(TABLE))
+    assert silver is not None
+    silver.restore(silver.version() - 1)
+    assert deployment.run("sales_health_checks").success
+    tick()
+    assert hook.lines == [f"GREEN sales: check unique_keys of {TABLE} is well again."]
 
 
 def test_a_run_speaks_of_its_own_tables(deployment: Deployment) -> None:
