@@ -20,6 +20,7 @@ from cdc_assets.orchestration.asking import (
     running_job,
     tag_value,
 )
+from cdc_assets.orchestration.checks import FINALIZED
 from cdc_assets.orchestration.jobs import bringing_silver
 from cdc_assets.orchestration.resources import CdcResource
 from cdc_assets.orchestration.translator import SILVER, Translator
@@ -92,5 +93,10 @@ def _request(
         # Dagster never runs a key twice, not even after a failure: the attempt is part of it.
         run_key=f"{wave}-{attempt}",
         asset_selection=[translator.asset_key(SILVER, work.table) for work in pending],
+        # Else every check of them would run, and `unique_keys` reads all keys (decision 0030).
+        asset_check_keys=[
+            dg.AssetCheckKey(translator.asset_key(SILVER, work.table), FINALIZED)
+            for work in pending
+        ],
         tags={WAVE_TAG: wave, **database_tags(translator.database.key)},
     )

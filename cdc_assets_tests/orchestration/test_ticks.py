@@ -31,6 +31,12 @@ def request(deployment: Deployment) -> dg.RunRequest:
     return found
 
 
+def test_a_run_for_silver_counts_no_keys(deployment: Deployment) -> None:
+    """It says how complete the table is; what reads all keys is for the night."""
+    (asked,) = request(deployment).asset_check_keys or ()
+    assert asked == dg.AssetCheckKey(dg.AssetKey(["sales", "silver", TABLE]), "finalized")
+
+
 def test_a_run_that_a_person_repeats_breaks_no_tick(deployment: Deployment) -> None:
     """B171: it has the tags of the first one; the next tick's key is another one all the same."""
     deployment.project.tables = {TABLE: {"keys": ["no_such_column"]}}
