@@ -19,7 +19,7 @@ from cdc_assets_tests.browser.conftest import LATE_TABLE, Take
 from cdc_assets_tests.orchestration.test_runs import NUMBERS
 from cdc_assets_tests.serving import Served, until
 
-pytestmark = pytest.mark.clients
+pytestmark = [pytest.mark.clients, pytest.mark.slow]
 
 TABLE = "dbo_orders"
 TABLES = ("dbo_customer", "dbo_orders", "dbo_lineitem")

@@ -36,6 +36,8 @@ from cdc_assets_tests.serving import (
 )
 from cdc_assets_tests.source import Project, Source
 
+pytestmark = pytest.mark.slow
+
 TABLE = "dbo_items"
 SCALE = 0.01
 HANG_SECONDS = 300
