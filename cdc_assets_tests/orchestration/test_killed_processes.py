@@ -41,7 +41,6 @@ pytestmark = pytest.mark.slow
 TABLE = "dbo_items"
 SCALE = 0.01
 HANG_SECONDS = 300
-HEAL_SECONDS_MAX = 180
 APART_SECONDS = 3
 """How far apart two processes that were started together may come to their first read."""
 
@@ -94,18 +93,23 @@ def kill(process: psutil.Process) -> None:
     )
 
 
+def started(page: Served, job: str) -> str:
+    """The one run of a job that is going on; a database's runs have one pool."""
+    (found,) = [run["runId"] for run in page.unfinished("STARTED") if job in run["jobName"]]
+    return found
+
+
 def heals(page: Served, home: Path) -> None:
     """Silver becomes the source, and no run that is there now is left: others are asked for."""
     here = {run["runId"] for run in page.unfinished()}
-    until(lambda: is_identical(home), "silver equal to the source", HEAL_SECONDS_MAX)
+    until(lambda: is_identical(home), "silver equal to the source")
     until(
         lambda: not here & {run["runId"] for run in page.unfinished()},
         "the end of the runs that were there",
-        HEAL_SECONDS_MAX,
     )
 
 
-@pytest.mark.timeout(600)  # all is started three times
+@pytest.mark.timeout(900)  # all is started twice, on a machine that may do other work
 def test_each_is_killed_in_the_middle_and_all_heals(home: Path, tmp_path: Path) -> None:
     """B177, B178: a killed run frees its pool; one that died together with its code server is found
     by the next daemon."""
@@ -117,20 +121,20 @@ def test_each_is_killed_in_the_middle_and_all_heals(home: Path, tmp_path: Path) 
     with up(home, clean_environment(home, **armed)) as page:
         page.launch("sales_sync")
         first = victim(reached)
-        (killed,) = page.unfinished("STARTED")
+        killed = started(page, "silver_waves")
         kill(first)
         reached.unlink()
         # The run fails, its pool is free, and the same work is begun again by itself.
         second = victim(reached)
-        assert page.status(killed["runId"]) == "FAILURE"
-        (lost,) = page.unfinished("STARTED")
+        assert page.status(killed) == "FAILURE"
+        lost = started(page, "silver_waves")
         kill(page.process_of("dagster._daemon"))
         assert page.process.wait(60) == 1, "up says that Dagster ended"
         until(lambda: not second.is_running(), "the end of what up has started")
     with up(home, clean_environment(home)) as page:
         page.start_sensor("sales_source_moved")
         heals(page, home)
-        assert page.status(lost["runId"]) == "FAILURE"
+        assert page.status(lost) == "FAILURE"
         the_sandbox_dies_in_the_middle_of_a_sync(page, home)
         failed = [t for ticks in page.ticks().values() for t in ticks if t["status"] == "FAILURE"]
         assert failed == []
@@ -144,7 +148,7 @@ def the_sandbox_dies_in_the_middle_of_a_sync(page: Served, home: Path) -> None:
         "UPDATE dbo.orders SET clerk = N'before' WHERE order_id = 1",
     )
     until(lambda: waiting_faults(home) == 0, "a sync that reads the change")
-    (hanging,) = page.unfinished("STARTED")
+    hanging = started(page, "sales_sync")
     kill(page.process_of("cdc_assets.sandbox"))
     sandbox = subprocess.Popen(
         [*COMMAND, "sandbox"],
@@ -158,7 +162,7 @@ def the_sandbox_dies_in_the_middle_of_a_sync(page: Served, home: Path) -> None:
         assert "sandbox ready" in sandbox.stdout.readline()
         execute(home, "UPDATE dbo.orders SET clerk = N'after' WHERE order_id = 2")
         heals(page, home)
-        assert page.status(hanging["runId"]) in ("FAILURE", "SUCCESS")
+        assert page.status(hanging) in ("FAILURE", "SUCCESS")
     finally:
         sandbox.send_signal(signal.SIGINT)
         sandbox.wait(60)
