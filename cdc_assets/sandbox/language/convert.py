@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from cdc_assets.sandbox.language import codepages, errors, types
@@ -279,6 +280,11 @@ def _in_range(sql: str, source: SqlType, target: SqlType) -> str:
     )
 
 
+def _of_ticks(sql: str, use: Callable[[str], str]) -> str:
+    """What `use` makes of the ticks of a text."""
+    return once(f"text_ticks({sql})", use, costly=True)
+
+
 def _text_to_time(sql: str, source: SqlType, target: SqlType) -> str:
     failure = raising(
         241, "Conversion failed when converting date and/or time from character string."
@@ -287,10 +293,10 @@ def _text_to_time(sql: str, source: SqlType, target: SqlType) -> str:
     if target.name == "time":
         parsed = _rounded(f"text_clock({sql})", SqlType("time", scale=7), target)
     elif target.name == "date":
-        parsed = f"({_as_date(f'text_ticks({sql})')})"
+        parsed = f"({_of_ticks(sql, _as_date)})"
     elif target.name == "datetimeoffset":
         offset = f"parts_offset(date_parts({sql}))"
-        local = _rounded(f"text_ticks({sql})", full, target)
+        local = _of_ticks(sql, lambda ticks: _rounded(ticks, full, target))
         parsed = (
             f"{{'ticks': CAST({local} - CAST({offset} AS BIGINT) * 600000000 AS BIGINT), "
             f"'offset_minutes': CAST({offset} AS SMALLINT)}}"
@@ -301,7 +307,8 @@ def _text_to_time(sql: str, source: SqlType, target: SqlType) -> str:
         )
     else:
         # A zone in the text is taken into account: the value becomes the UTC time's own.
-        parsed = _in_range(_rounded(f"text_ticks({sql})", full, target), full, target)
+        local = _of_ticks(sql, lambda ticks: _rounded(ticks, full, target))
+        parsed = _in_range(local, full, target)
     if target.name in ("datetime", "smalldatetime"):
         # A date that the calendar does not have is another error than what is no date.
         written = f"date_parts({sql}).y <> ''"

@@ -91,8 +91,9 @@ MACROS: dict[str, str] = {
     "parts_offset(p)": "CASE WHEN p.z IN ('', 'Z') THEN 0 ELSE "
     "(CASE WHEN p.z[1] = '-' THEN -1 ELSE 1 END) * (CAST(p.z[2:3] AS INTEGER) * 60 "
     "+ CAST(p.z[5:6] AS INTEGER)) END",
+    # A lambda's parameter is computed once, where a macro's is written out at each use.
     "text_ticks(x)": "CASE WHEN trim(x) = '' THEN 599266080000000000 "
-    "ELSE parts_ticks(date_parts(x)) END",
+    "ELSE list_transform([date_parts(x)], lambda parts: parts_ticks(parts))[1] END",
     "text_clock(x)": "CASE WHEN trim(x) = '' THEN 0 WHEN clock_parts(x).h <> '' "
     "THEN parts_clock(clock_parts(x)) WHEN date_parts(x).y <> '' THEN 0 END",
     "clock_text(t, digits)": "format('{:02d}:{:02d}:{:02d}', t // 36000000000, "
@@ -103,8 +104,7 @@ MACROS: dict[str, str] = {
     "offset_text(m)": "CASE WHEN m < 0 THEN '-' ELSE '+' END || "
     "format('{:02d}:{:02d}', abs(m) // 60, abs(m) % 60)",
     # AT TIME ZONE. A local time that comes twice is read the first time, with the offset before the
-    # clock went back; DuckDB reads it the second time. Instants are microseconds since 1970; a
-    # lambda's parameter is computed once, where a macro's is written out at each use.
+    # clock went back; DuckDB reads it the second time. Instants are microseconds since 1970.
     "local_in(u, zone)": "epoch_us(timezone(zone, make_timestamptz(u)))",
     "first_reading(l, later, zone)": "list_transform("
     f"[l - (local_in(later - {_DAY}, zone) - (later - {_DAY}))], lambda earlier: "

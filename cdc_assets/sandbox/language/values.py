@@ -96,13 +96,14 @@ def raising_with(number: int, before: str, shown: str, after: str) -> str:
     return f"error({head} || coalesce(CAST({shown} AS VARCHAR), '') || {quote(after)})"
 
 
-def once(sql: str, use: Callable[[str], str]) -> str:
+def once(sql: str, use: Callable[[str], str], *, costly: bool = False) -> str:
     """What `use` makes of a name for the expression, which is computed once for all its uses.
 
     Written out at each use, expressions inside expressions grow without bound. A short one is
-    written out: it costs less than the list of one that DuckDB keeps the other in.
+    written out unless it is costly, as a call of a large macro is: it costs less than the list of
+    one that DuckDB keeps the other in.
     """
-    if len(sql) <= _SHORT:
+    if len(sql) <= _SHORT and not costly:
         return use(sql)
     body = use(_PLACE)
     name = next(name for name in map("once{}".format, count()) if name not in body)
