@@ -55,7 +55,7 @@ else
 endif
 
 test-clients: $(READY)-clients ## with programs of others: a browser, Postgres, drivers of other languages
-	$(BIN)/pytest -m clients
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m clients
 
 test-sqlserver: ## those of them that a real server passes (CDC_TEST_CONNECTION_STRING names it)
 ifndef CDC_TEST_CONNECTION_STRING

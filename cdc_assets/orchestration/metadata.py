@@ -51,7 +51,6 @@ def bronze_metadata(
                 },
             )
         ),
-        "dagster/partition_row_count": outcome.rows,
         "cdc/work": str(outcome.work),
         "cdc/rows": outcome.rows,
         "cdc/inserts": counts.inserts if counts else 0,

@@ -135,7 +135,10 @@ def _refused(state: str, native: int, message: str, source: SourceConnection) ->
 def _grant(message: str, source: SourceConnection) -> str:
     found = re.search(r"object '([^']+)', database '([^']+)', schema '([^']+)'", message)
     if not found:
-        return "See README: the login needs SELECT on the table and on its change table."
+        return (
+            "The login needs SELECT on the table and on its change table: `cdc-assets sql` prints"
+            " the GRANTs."
+        )
     name, database, schema = (_bracketed(part) for part in found.groups())
     user = _bracketed(source.user)
     return f"Run in {database}: GRANT SELECT ON {schema}.{name} TO {user}."
