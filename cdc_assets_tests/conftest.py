@@ -101,8 +101,11 @@ def source(server: Server) -> Iterator[Source]:
     made = Source.create(server)
     yield made
     if server.is_sandbox:
-        # They wait for a whole server: one that did not strike would be the next test's.
-        made.execute("EXEC sandbox.clear_faults")
+        # They wait for a whole server: one that did not strike would be the next test's, and so
+        # would its clock.
+        made.execute(
+            "EXEC sandbox.clear_faults; EXEC sandbox.set_clock @zone = N'UTC', @shift_seconds = 0"
+        )
     else:
         drop_databases(server, made.name)
 

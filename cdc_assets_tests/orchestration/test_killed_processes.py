@@ -177,6 +177,8 @@ def test_two_runs_of_one_job_at_once(project: Project, tmp_path: Path) -> None:
     home = tmp_path / "dagster"
     home.mkdir()
     shutil.copyfile(ROOT / "dagster.yaml", home / "dagster.yaml")
+    with dg.DagsterInstance.from_config(str(home)):
+        pass  # Dagster itself cannot make its tables twice at once.
     wait_in(source, "dbo.items")
     at_once(project, home)
     change_items(source)

@@ -115,7 +115,7 @@ def test_a_code_server_that_was_started_anew_knows_no_run_of_its_past(
         try:
             until(lambda: health(instance, run) is WorkerStatus.NOT_FOUND, "its answer")
         finally:
-            server.terminate()
+            server.kill()
 
 
 def test_an_id_that_was_given_away_again_is_another_process(
