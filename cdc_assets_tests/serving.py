@@ -191,9 +191,10 @@ def dagster_dev(dagster: Path, home: Path, environment: Mapping[str, str]) -> It
         until(served.is_loaded, "the page's definitions")
         yield served
     finally:
-        _end(process)
+        # How Dagster itself ends, after which of its processes, is not for a test of ours to say.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _end(process: subprocess.Popen[str]) -> None:
