@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -37,8 +38,9 @@ def tidy(database: Database, outcomes: Iterable[TableOutcome]) -> None:
         if any(is_turn(outcome.table, batch_id) for batch_id in outcome.measures):
             name = database.table(outcome.table)
             _put_together(str(name), name.bronze_uri, lake.options)
-    if lake.facts.files() > SMALL_FILES_MAX:
-        _put_together("facts", database.name.facts_uri, lake.options)
+    with _left_for_later("facts"):
+        if lake.facts.files() > SMALL_FILES_MAX:
+            _put_together("facts", database.name.facts_uri, lake.options)
 
 
 def is_turn(table: str, batch_id: int) -> bool:
@@ -47,8 +49,15 @@ def is_turn(table: str, batch_id: int) -> bool:
 
 
 def _put_together(name: str, uri: str, options: StorageOptions) -> None:
-    try:
+    with _left_for_later(name):
         if not beyond_rewriting(DeltaTable(uri, storage_options=dict(options))):
             maintain(MaintainPlan(name, uri, target_file_bytes=TIDY_FILE_BYTES), options)
+
+
+@contextmanager
+def _left_for_later(name: str) -> Iterator[None]:
+    """A failure is told and no more: what the sync did is recorded already."""
+    try:
+        yield
     except (CdcError, DeltaError, OSError) as error:
         _log.info("%s: its small files are left for later: %s", name, error)

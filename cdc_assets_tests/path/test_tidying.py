@@ -7,6 +7,7 @@ from deltalake import DeltaTable
 
 from cdc_assets.errors import CommitConflictError
 from cdc_assets.ingest import tidying
+from cdc_assets.lake.facts import Facts
 from cdc_assets.lake.tables import StorageOptions
 from cdc_assets.planning.plans import MaintainPlan
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, load, run_sync
@@ -46,6 +47,10 @@ def test_files_stay_few_and_rows_what_they_were(
 def test_a_sync_is_done_where_tidying_fails(
     items: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def unreadable(_: Facts) -> NoReturn:
+        asked.append("files")
+        raise CommitConflictError("another writer committed first", where="facts")
+
     def fails(plan: MaintainPlan, _: StorageOptions) -> NoReturn:
         asked.append(plan.table)
         raise CommitConflictError("another writer committed first", where=plan.table)
@@ -58,6 +63,9 @@ def test_a_sync_is_done_where_tidying_fails(
     load(items)
     assert {"facts", f"sales.{TABLE}"} <= set(asked)
     items.assert_identical(TABLE, COLUMNS)
+    monkeypatch.setattr(Facts, "files", unreadable)
+    assert run_sync(items).failed == ()
+    assert "files" in asked
 
 
 def test_tables_of_one_sync_take_turns() -> None:
