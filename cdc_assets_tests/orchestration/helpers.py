@@ -92,3 +92,9 @@ def hours_without_commits(project: Project, table: str) -> None:
 
     for row in (name.bronze, name.silver):
         database.lake.control.change(row, older)
+
+
+def request_of(deployment: Deployment, cursor: str | None = None) -> dg.RunRequest:
+    """The one run that a tick of `silver_waves` asks for."""
+    (request,) = deployment.tick(cursor).run_requests or []
+    return request

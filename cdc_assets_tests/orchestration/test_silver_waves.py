@@ -5,7 +5,7 @@ import pytest
 
 from cdc_assets.orchestration.asking import ATTEMPTS_MAX
 from cdc_assets.quality import making
-from cdc_assets_tests.orchestration.helpers import STORAGES, Deployment
+from cdc_assets_tests.orchestration.helpers import STORAGES, Deployment, request_of
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items
 from cdc_assets_tests.source import Project
 
@@ -21,11 +21,6 @@ def deployment(project: Project, instance: dg.DagsterInstance) -> Deployment:
     made = Deployment(project, instance)
     made.run("sales_sync")
     return made
-
-
-def request_of(deployment: Deployment, cursor: str | None = None) -> dg.RunRequest:
-    (request,) = deployment.tick(cursor).run_requests or []
-    return request
 
 
 def test_it_asks_for_silver_and_then_rests(deployment: Deployment) -> None:

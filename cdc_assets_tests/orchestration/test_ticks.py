@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from cdc_assets.sqlserver import connection
-from cdc_assets_tests.orchestration.helpers import Deployment
+from cdc_assets_tests.orchestration.helpers import Deployment, request_of
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items
 from cdc_assets_tests.source import Project
 
@@ -26,26 +26,21 @@ def deployment(project: Project, instance: dg.DagsterInstance) -> Deployment:
     return made
 
 
-def request(deployment: Deployment) -> dg.RunRequest:
-    (found,) = deployment.tick().run_requests or []
-    return found
-
-
 def test_a_run_for_silver_counts_no_keys(deployment: Deployment) -> None:
     """It says how complete the table is; what reads all keys is for the night."""
-    (asked,) = request(deployment).asset_check_keys or ()
+    (asked,) = request_of(deployment).asset_check_keys or ()
     assert asked == dg.AssetCheckKey(dg.AssetKey(["sales", "silver", TABLE]), "finalized")
 
 
 def test_a_run_that_a_person_repeats_breaks_no_tick(deployment: Deployment) -> None:
     """B171: it has the tags of the first one; the next tick's key is another one all the same."""
     deployment.project.tables = {TABLE: {"keys": ["no_such_column"]}}
-    first = request(deployment)
-    assert request(deployment).run_key == first.run_key, "nothing was done in between"
+    first = request_of(deployment)
+    assert request_of(deployment).run_key == first.run_key, "nothing was done in between"
     for _ in range(2):
         assert not deployment.launch(first).success
     deployment.project.tables = {TABLE: None}
-    again = request(deployment)
+    again = request_of(deployment)
     assert again.run_key != first.run_key
     assert again.tags == first.tags
     assert deployment.launch(again).success
@@ -61,7 +56,7 @@ def test_one_tick_asks_for_all_that_was_written_since_the_last(deployment: Deplo
     for base in (100, 300):
         change_items(source, base=base)
         deployment.run("sales_sync")
-    asked = request(deployment)
+    asked = request_of(deployment)
     assert {key.path[-1] for key in asked.asset_selection or ()} == {TABLE, "dbo_other"}
     assert deployment.launch(asked).success
     assert not deployment.tick().run_requests
