@@ -139,7 +139,7 @@ def test_fast_tests_need_no_spark_and_say_what_they_leave_out(checkout: Checkout
 
 def test_the_programs_of_others_need_no_spark(checkout: Checkout) -> None:
     assert checkout.make("test-clients").returncode == 0
-    assert checkout.calls == ["setup.sh sandbox dev clients", "pytest -m clients"]
+    assert checkout.calls == ["setup.sh sandbox dev clients", f"pytest {SIDE_BY_SIDE} -m clients"]
 
 
 def test_the_long_tests_have_a_target_of_their_own(checkout: Checkout) -> None:
