@@ -39,8 +39,10 @@ SPARK: dict[str, Any] = {
     "master": "local[2]",
     "conf": {
         "spark.driver.memory": "1g",
-        # Tests are short: no optimising compiler, in the JVM or in Spark.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # Tests are short: no optimising compiler, in the JVM or in Spark. The other one has room
+        # for 48 MiB of code by itself, and stops compiling when they are full: after a minute.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        " -XX:ReservedCodeCacheSize=256m",
         "spark.sql.codegen.wholeStage": "false",
     },
 }

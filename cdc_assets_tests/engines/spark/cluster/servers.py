@@ -26,7 +26,7 @@ START_SECONDS_MAX = 120
 LINES_MAX = 400
 WORKERS = 2
 _HOME = Path(pyspark.__file__).parent
-_SHORT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_SHORT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 """Short work: no optimising compiler."""
 
 
