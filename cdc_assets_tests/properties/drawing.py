@@ -290,7 +290,7 @@ def draw_history(seed: int, shape: Shape | None = None) -> History:
     if draw.random() < 0.25:
         drawing.switch = draw.randrange(1, shape.rounds)
     limits = Limits(
-        draw.choice((1, 1, 2)),
+        draw.choice((1, 2, 2)),
         draw.choice((None, None, None, None, 3)),
         draw.choice((12, *[10**6] * 5)),
     )
