@@ -19,6 +19,7 @@ from pydantic_core import PydanticUndefined
 
 from cdc_assets.errors import SettingsError
 from cdc_assets.lsn import Lsn
+from cdc_assets.settings.helps import helps_of
 from cdc_assets.settings.load import ENV_PREFIX, FILE_PREFIX
 from cdc_assets.settings.model import DatabaseSettings
 from cdc_assets.settings.tables import DataLossPolicy, TableDefaults, TableSettings
@@ -190,7 +191,7 @@ def _of(
         name,
         type_text,
         AUTO if auto and default is None else shown.lower() if isinstance(default, bool) else shown,
-        " ".join((declared.description or "").split()),
+        " ".join(helps_of(model)[setting].split()),
         read,
         home,
         setting,

@@ -11,8 +11,11 @@ import json
 from datetime import timedelta
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
 
+from cdc_assets.settings.helps import helps_of
 from cdc_assets.settings.load import VARIABLE_PATTERN
 from cdc_assets.settings.model import Settings
 from cdc_assets.settings.values import duration_text
@@ -32,7 +35,15 @@ Schema = dict[str, Any]
 
 
 class _Generator(GenerateJsonSchema):
-    """With durations as the settings write them."""
+    """With the settings' help, and durations as the settings write them."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> Schema:
+        """A model's own part, each of its settings with its help."""
+        made: Schema = super().model_schema(schema)
+        model: type[BaseModel] = schema["cls"]
+        for name, text in helps_of(model).items():
+            made["properties"][name]["description"] = text
+        return made
 
     def encode_default(self, dft: Any) -> Any:
         """A default as it would stand in the file."""

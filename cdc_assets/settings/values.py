@@ -19,9 +19,9 @@ from cdc_assets.settings.lakes import LAKE_SCHEMES, scheme_of
 
 
 class SettingsModel(BaseModel):
-    """A part of the settings: frozen, no key but those declared, its docstrings its help."""
+    """A part of the settings: frozen, no key but those declared; `helps` has its docstrings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 KEY_PATTERN = r"^[A-Za-z0-9_]{1,100}$"
