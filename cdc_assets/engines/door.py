@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from deltalake import DeltaTable
+
 from cdc_assets.planning.plans import (
     AppendPlan,
     AppendResult,
@@ -39,11 +41,14 @@ class Engine(Protocol):
         """
         ...
 
-    def apply(self, plan: ApplyPlan) -> ApplyResult:
+    def apply(self, plan: ApplyPlan, bronze: DeltaTable | None = None) -> ApplyResult:
         """Rank bronze at the plan's version and MERGE the latest images into silver.
 
-        Commits `plan.tag` also where the MERGE changes nothing. Never retried with an old
-        source: a lost conflict gives `overtaken`.
+        `bronze` is that version where the caller has it open, which an engine may read instead of
+        opening it. Silver is always opened: what is merged into is what stands there now.
+
+        Commits `plan.tag` also where the MERGE changes nothing. Never retried with an old source:
+        a lost conflict gives `overtaken`.
         """
         ...
 

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from cdc_assets.contract import Operation
 from cdc_assets.lake.features import unreadable
-from cdc_assets.lake.tables import file_actions, file_statistics, query
+from cdc_assets.lake.tables import query
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.literals import lsn_literal
 from cdc_assets.planning.offsets import Offset
@@ -138,17 +138,6 @@ def head_above(
         bronze=table,
     ).to_pylist()[0]
     return Lsn.parse_optional(row["lsn"])
-
-
-def rows_above(table: DeltaTable, position: Lsn) -> int:
-    """Rows of the files that reach above a position: what an apply reads at most."""
-    newest = file_statistics(table, "_start_lsn")
-    rows = file_actions(table, "num_records")
-    return sum(
-        count or 0
-        for count, (_, lsn) in zip(rows, newest, strict=True)
-        if lsn is None or lsn > str(position)
-    )
 
 
 def newest_whole_snapshot(table: DeltaTable, above: Lsn | None) -> Lsn | None:

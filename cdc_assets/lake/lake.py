@@ -125,10 +125,13 @@ class Lake:
         """A table's history, or None."""
         return open_table(table.history_uri, HISTORY, self.options, self._by_spark)
 
-    def ensure(self, made: Made) -> DeltaTable:
-        """A silver or a history, created where it is missing, else given what it lacks of this."""
+    def ensure(self, made: Made, there: DeltaTable | None = None) -> DeltaTable:
+        """A silver or a history, created where it is missing, else given what it lacks of this.
+
+        `there` is the table where the caller has it open.
+        """
         properties = self._properties(made)
-        table = ensure_table(
+        table = there or ensure_table(
             made.uri, made.contract, self.options, made.columns, self._by_spark, properties
         )
         table = with_columns(table, made.uri, made.added, self._by_spark)

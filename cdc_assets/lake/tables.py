@@ -107,11 +107,15 @@ def file_actions(table: DeltaTable, name: str) -> list[Any]:
 
 def file_statistics(table: DeltaTable, column: str) -> list[tuple[Any, Any]]:
     """The smallest and largest value of a column in each file, in the order of `file_actions`."""
-    # Where names are mapped, statistics go by the files' names.
-    metadata = {field.name: field.metadata for field in table.schema().fields}
-    name = str(metadata.get(column, {}).get(_PHYSICAL_NAME) or column)
+    name = physical_name(table, column)
     low, high = (file_actions(table, f"{side}.{name}") for side in ("min", "max"))
     return list(zip(low, high, strict=True))
+
+
+def physical_name(table: DeltaTable, column: str) -> str:
+    """What statistics call a column: where names are mapped, they go by the files' names."""
+    metadata = {field.name: field.metadata for field in table.schema().fields}
+    return str(metadata.get(column, {}).get(_PHYSICAL_NAME) or column)
 
 
 def commit_properties(tag: CommitTag, retries: int | None = None) -> CommitProperties:

@@ -6,10 +6,11 @@ MERGE; applying again from behind changes nothing, since a call always reaches b
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from cdc_assets import faults
@@ -17,7 +18,6 @@ from cdc_assets.contract import CHANGE_FEED_PROPERTY, DELETED_AT, Column, silver
 from cdc_assets.engines.database import Database
 from cdc_assets.errors import CdcError, UnexpectedError, UnsupportedColumnError, expected
 from cdc_assets.faults import FaultPoint
-from cdc_assets.lake.bronze import rows_above
 from cdc_assets.lake.failures import lake_error
 from cdc_assets.lake.features import beyond_reading
 from cdc_assets.lake.lake import Lake, Made
@@ -45,11 +45,37 @@ from cdc_assets.silver.reading import (
     snapshot_offset,
     whole_snapshot,
 )
-from cdc_assets.silver.target import Target, make_ready
+from cdc_assets.silver.target import Target, There, make_ready
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+RECORD_EVERY_SECONDS = 5.0
+"""How long the positions and verdicts of finished tables may wait for those of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """A table whose MERGE is done, and whose position and verdict are to be recorded."""
+
+    found: Read
+    work: ApplyWork
+    target: Target
+    keys: tuple[str, ...]
+    result: ApplyResult
+    engine: EngineChoice
+
+    @property
+    def table(self) -> SilverTable:
+        """Where all of it is."""
+        return self.found.table
+
+    @property
+    def overtaken(self) -> ApplyOutcome:
+        """That another call came first."""
+        key, engine = self.table.name.key, str(self.engine)
+        return ApplyOutcome(key, bronze_found=True, overtaken=True, engine=engine)
 
 
 def apply_tables(database: Database, tables: Sequence[str]) -> dict[str, ApplyOutcome]:
@@ -99,18 +125,45 @@ def apply_all(
 
     Silver's transaction versions come first of all: whoever commits after that look makes this
     call's MERGE fail, so an older bronze is never merged over a newer one. Nothing is done until
-    bronze exists and its first snapshot is in it. One table's error is its outcome.
+    bronze exists and its first snapshot is in it. One table's error is its outcome. Those that are
+    done are recorded together: each commit of control costs as much as a small table's MERGE.
     """
     with ThreadPoolExecutor(parallel_max) as pool:
         before = list(pool.map(lambda t: _guarded(t, lambda: look(t)), tables))
         told = read_told(lake, [one for one in before if isinstance(one, Before)])
 
-        def apply(found: Before | ApplyOutcome) -> ApplyOutcome:
+        def apply(found: Before | ApplyOutcome) -> ApplyOutcome | _Merged:
             if isinstance(found, ApplyOutcome):
                 return found
             return _guarded(found.table, lambda: _apply(found, told[found.table]))
 
-        return {outcome.table: outcome for outcome in pool.map(apply, before)}
+        working = [pool.submit(apply, found) for found in before]
+        outcomes = {outcome.table: outcome for outcome in _recorded(lake, working)}
+    return {table.name.key: outcomes[table.name.key] for table in tables}
+
+
+def _recorded(
+    lake: Lake, working: Sequence[Future[ApplyOutcome | _Merged]]
+) -> Iterator[ApplyOutcome]:
+    """The tables' outcomes, those that have merged once they are recorded."""
+    waiting = set(working)
+    while waiting:
+        done, waiting = wait(waiting, timeout=RECORD_EVERY_SECONDS)
+        results = [future.result() for future in done]
+        yield from (one for one in results if isinstance(one, ApplyOutcome))
+        yield from _record_each(lake, [one for one in results if isinstance(one, _Merged)])
+
+
+def _record_each(lake: Lake, merged: Sequence[_Merged]) -> list[ApplyOutcome]:
+    """Their outcomes once recorded: together, and where that fails, which may be one's, alone."""
+    if len(merged) > 1:
+        try:
+            return _record(lake, merged)
+        except Exception:  # noqa: BLE001 - each is tried alone, and that is its outcome
+            _log.warning("recorded one by one: together it failed", exc_info=True)
+    alone = (functools.partial(_record, lake, [one]) for one in merged)
+    recorded = [_guarded(one.table, call) for one, call in zip(merged, alone, strict=True)]
+    return [one if isinstance(one, ApplyOutcome) else one[0] for one in recorded]
 
 
 def _guarded(table: SilverTable, call: Callable[[], T]) -> T | ApplyOutcome:
@@ -134,18 +187,25 @@ def _error_of(table: SilverTable, error: Exception, uri: str) -> CdcError:
     return ours
 
 
-def _apply(before: Before, told: Told) -> ApplyOutcome:
+def _apply(before: Before, told: Told) -> ApplyOutcome | _Merged:
     """One table's call, once control and the facts are read.
 
     Beside an open snapshot a rebuild is only half of it: its waves follow at once, from a fresh
-    look.
+    look, which has to find the rebuild recorded.
     """
-    outcome = _merge_once(before, told)
-    if not (outcome.rebuilt and told.waves and not outcome.waves):
-        return outcome
+    merged = _merge_once(before, told)
+    if isinstance(merged, ApplyOutcome) or not merged.work.is_rebuild:
+        return merged
+    if not told.waves or merged.work.waves:
+        return merged
     table = before.table
+    (outcome,) = _record(table.lake, [merged])
+    if not outcome.rebuilt:
+        return outcome
     again = look(table)
     further = _merge_once(again, read_told(table.lake, [again])[table])
+    if isinstance(further, _Merged):
+        (further,) = _record(table.lake, [further])
     return replace(
         further,
         rebuilt=True,
@@ -154,7 +214,7 @@ def _apply(before: Before, told: Told) -> ApplyOutcome:
     )
 
 
-def _merge_once(before: Before, told: Told) -> ApplyOutcome:
+def _merge_once(before: Before, told: Told) -> ApplyOutcome | _Merged:
     key = before.table.name.key
     found = read(before, told)
     if found is None:
@@ -179,23 +239,8 @@ def _merge_once(before: Before, told: Told) -> ApplyOutcome:
     if target is None:
         return ApplyOutcome(key, bronze_found=True, overtaken=True)
     result, engine = _merged(found, target, keys, work)
-    row = None if result.overtaken else _record(found, table_id(target.delta), work, result)
-    if row is None:
-        return ApplyOutcome(key, bronze_found=True, overtaken=True, engine=str(engine))
-    return ApplyOutcome(
-        table=key,
-        bronze_found=True,
-        rebuilt=work.is_rebuild and (work.position.snapshot or work.position.opened) is not None,
-        applied_lsn=work.position.applied,
-        finalized_until=row.finalized_until,
-        hold=silver_hold(found.verdict, row, found.snapshots),
-        upserted=result.upserted,
-        deleted=result.deleted,
-        waves=len(work.waves),
-        engine=str(engine),
-        columns=target.columns,
-        keys=keys,
-    )
+    merged = _Merged(found, work, target, keys, result, engine)
+    return merged.overtaken if result.overtaken else merged
 
 
 def _target(found: Read, work: ApplyWork, keys: tuple[str, ...]) -> Target | None:
@@ -209,8 +254,8 @@ def _target(found: Read, work: ApplyWork, keys: tuple[str, ...]) -> Target | Non
         forget = ControlRow.without_position if is_replaced else ControlRow.without_verdict
         table.lake.control.change(table.name.silver, forget)
         faults.reach(FaultPoint.SILVER_FORGOTTEN)
-    made = _made(table, found.captured, keys)
-    target = make_ready(table, made, before.version, found.snapshots.discarded, anew=anew)
+    made, there = _made(table, found.captured, keys), There(before.silver, before.version)
+    target = make_ready(table, made, there, found.snapshots.discarded, anew=anew)
     faults.reach(FaultPoint.SILVER_CREATED)
     return target
 
@@ -253,7 +298,7 @@ def _merged(
     # A snapshot's own rows are at it, and those of a wave may be.
     has_rows_at = (work.is_rebuild or work.waves) and not work.since.is_zero
     above = work.since.previous() if has_rows_at else work.since
-    rows = 0 if work.is_empty else rows_above(found.bronze, above)
+    rows = 0 if work.is_empty else found.files.rows_above(above)
     beyond = beyond_arrow(silver, target.columns) or beyond_reading(found.bronze)
     choice = table.choose(beyond, rows)
     if work.is_empty:
@@ -266,31 +311,59 @@ def _merged(
     plan = merge_plan(found, work, into)
     if rows > table.rank_rows_max:
         plan = replace(plan, limit=RankLimit(table.rank_rows_max, above))
-    result = table.engine(choice).apply(plan)
+    result = table.engine(choice).apply(plan, found.bronze)
     faults.reach(FaultPoint.SILVER_MERGED)
     return result, choice
 
 
-def _record(found: Read, silver_id: str, work: ApplyWork, result: ApplyResult) -> ControlRow | None:
-    """Position and verdict, in one commit, from the row as it stands.
+def _record(lake: Lake, merged: Sequence[_Merged]) -> list[ApplyOutcome]:
+    """Positions and verdicts, in one commit, from the rows as they stand."""
+
+    def update(rows: Mapping[str, ControlRow]) -> Iterator[ControlRow]:
+        for one in merged:
+            row = _moved_row(one, rows)
+            if row is not None:
+                yield row
+
+    rows = lake.control.update(update)
+    # Beside an open snapshot its waves are merged next.
+    faults.reach(FaultPoint.SILVER_RECORDED)
+    return [_outcome(one, rows.get(one.table.name.silver)) for one in merged]
+
+
+def _moved_row(merged: _Merged, rows: Mapping[str, ControlRow]) -> ControlRow | None:
+    """A table's row after its MERGE.
 
     None where another call has put a silver in this one's place since: its row stays.
     """
-    name = found.table.name.silver
-    known = {None, silver_id, found.recorded.table_id}
+    found, table, name = merged.found, merged.table, merged.table.name.silver
+    silver_id = table_id(merged.target.delta)
+    row = rows.get(name) or ControlRow(name)
+    if row.table_id not in {None, silver_id, found.recorded.table_id}:
+        return None
+    row = moved(row, silver_id, merged.work.position)
+    if not table.has_facts:
+        return row
+    version = merged.result.version
+    return follow_bronze(row, found.verdict, found.snapshots, version, table.granularity)
 
-    def update(rows: Mapping[str, ControlRow]) -> Iterator[ControlRow]:
-        row = rows.get(name) or ControlRow(name)
-        if row.table_id not in known:
-            return
-        row = moved(row, silver_id, work.position)
-        if found.table.has_facts:
-            row = follow_bronze(
-                row, found.verdict, found.snapshots, result.version, found.table.granularity
-            )
-        yield row
 
-    row = found.table.lake.control.update(update).get(name)
-    # Beside an open snapshot its waves are merged next.
-    faults.reach(FaultPoint.SILVER_RECORDED)
-    return row
+def _outcome(merged: _Merged, row: ControlRow | None) -> ApplyOutcome:
+    """What came of a table's call; `row` is as it was recorded, and None where it was not."""
+    if row is None:
+        return merged.overtaken
+    found, position = merged.found, merged.work.position
+    return ApplyOutcome(
+        table=merged.table.name.key,
+        bronze_found=True,
+        rebuilt=merged.work.is_rebuild and (position.snapshot or position.opened) is not None,
+        applied_lsn=position.applied,
+        finalized_until=row.finalized_until,
+        hold=silver_hold(found.verdict, row, found.snapshots),
+        upserted=merged.result.upserted,
+        deleted=merged.result.deleted,
+        waves=len(merged.work.waves),
+        engine=str(merged.engine),
+        columns=merged.target.columns,
+        keys=merged.keys,
+    )

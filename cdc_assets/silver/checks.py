@@ -12,7 +12,6 @@ from cdc_assets.lake.bronze import (
     first_row,
     has_chunk_rows,
     instances_of_rows,
-    rows_above,
 )
 from cdc_assets.lake.features import beyond_reading, unreadable
 from cdc_assets.lake.tables import columns_of, query
@@ -34,7 +33,9 @@ def check_chunks(read: Read, *, by_engine: bool = False) -> None:
     """
     if read.snapshots.has_chunked or bool(unreadable(read.bronze)) is not by_engine:
         return
-    if not has_chunk_rows(selecting(read), read.position.snapshot or read.position.opened):
+    above = read.position.snapshot or read.position.opened
+    may_hold = read.files.may_hold_snapshot_rows(above)
+    if not (may_hold and has_chunk_rows(selecting(read), above)):
         return
     table = read.table
     if not table.has_facts:
@@ -69,19 +70,22 @@ def check_instances(read: Read, work: ApplyWork) -> None:
     table = read.table
     if work.is_empty or table.instance is None:
         return
+    known = [table.instance, *read.instances]
+    of_files = read.files.instances_from(work.since)
+    if of_files is not None and not _strange(of_files, known):
+        return
     found = instances_of_rows(selecting(read), work_rows(work))
-    if not (strange := _strange(found, [table.instance, *read.instances])):
+    if not (strange := _strange(found, known)):
         return
     if table.has_facts:
         again = instance_names(table.lake.facts.events())[table.name.bronze]
         strange = _strange(strange, again)
     if strange:
-        known = sorted({table.instance, *read.instances})
         raise CaptureInstanceUnknownError(
             f"bronze has rows of the capture instance {min(strange)}, which is not known to be its"
             " table's; nothing was applied",
             where=str(table.name),
-            hint=f"A bronze table holds one source table. Known are: {listed(known)}.",
+            hint=f"A bronze table holds one source table. Known are: {listed(sorted(set(known)))}.",
         )
 
 
@@ -119,7 +123,7 @@ def _parts(read: Read, work: ApplyWork) -> Iterator[str]:
     Spark, where it looks at them, needs no parts.
     """
     rows, rows_max = work_rows(work), read.table.rank_rows_max
-    if beyond_reading(read.bronze) or rows_above(read.bronze, work.since) <= rows_max:
+    if beyond_reading(read.bronze) or read.files.rows_above(work.since) <= rows_max:
         yield rows
         return
     for commits in commit_ranges(read.bronze, rows, rows_max):

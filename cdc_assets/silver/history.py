@@ -15,9 +15,10 @@ from deltalake import DeltaTable
 from cdc_assets import faults
 from cdc_assets.contract import Column, captured_of_bronze, history_columns
 from cdc_assets.faults import FaultPoint
-from cdc_assets.lake.bronze import head_above, rows_above
+from cdc_assets.lake.bronze import head_above
 from cdc_assets.lake.features import beyond_reading, unreadable
 from cdc_assets.lake.lake import Made
+from cdc_assets.lake.rowfiles import RowFiles
 from cdc_assets.lake.tables import beyond_arrow, columns_of, query, table_id
 from cdc_assets.lsn import Lsn
 from cdc_assets.planning.advancing import follow_bronze
@@ -39,7 +40,7 @@ from cdc_assets.settings import EngineName
 from cdc_assets.silver.keys import differ, made_with, remembered, silver_keys
 from cdc_assets.silver.places import SilverTable
 from cdc_assets.silver.plan import call_tag
-from cdc_assets.silver.target import Target, make_ready
+from cdc_assets.silver.target import Target, There, make_ready
 
 CALLS_MAX = 100
 """Snapshots that one call takes in, one MERGE each; the next call goes on."""
@@ -192,7 +193,7 @@ def _apply(known: _Known, work: HistoryWork) -> HistoryOutcome:
     target = make_ready(
         known.table,
         _made(known),
-        known.version,
+        There(known.history, known.version),
         known.snapshots.discarded,
         anew=known.begins_anew,
     )
@@ -214,7 +215,7 @@ def _merge(known: _Known, work: HistoryWork, target: Target, keys: tuple[str, ..
     beyond = beyond_arrow(target.delta, columns) or beyond_reading(known.bronze)
     # A snapshot's own rows are at it.
     above = work.above.previous() if work.snapshot is not None else work.above
-    rows = rows_above(known.bronze, above)
+    rows = RowFiles.of(known.bronze).rows_above(above)
     choice = table.choose(beyond, rows)
     times = Times.SPARK if choice.name == EngineName.SPARK else Times.DATAFUSION
     told = {"applied_lsn": str(work.upto), "bronze_version": known.bronze.version()}
@@ -230,7 +231,7 @@ def _merge(known: _Known, work: HistoryWork, target: Target, keys: tuple[str, ..
         tag=call_tag(table.name.history_app, target.version + 1, told),
         limit=RankLimit(table.rank_rows_max, above) if rows > table.rank_rows_max else None,
     )
-    result = table.engine(choice).apply(plan)
+    result = table.engine(choice).apply(plan, known.bronze)
     faults.reach(FaultPoint.HISTORY_MERGED)
     return result
 

@@ -17,6 +17,7 @@ from cdc_assets.contract import DELETED_AT, Column, captured_of_bronze
 from cdc_assets.lake.bronze import head_above, newest_whole_snapshot, snapshot_time
 from cdc_assets.lake.features import unreadable
 from cdc_assets.lake.lake import Lake
+from cdc_assets.lake.rowfiles import RowFiles
 from cdc_assets.lake.tables import columns_of, table_id
 from cdc_assets.lake.told import ToldSnapshot, check_told, told_snapshots
 from cdc_assets.lsn import Lsn
@@ -87,6 +88,7 @@ class Read:
     waves: tuple[ToldWave, ...]
     instances: frozenset[str]
     bronze: DeltaTable
+    files: RowFiles
     captured: tuple[Column, ...]
     given_up: bool
     is_other: bool = False
@@ -174,6 +176,7 @@ def read(before: Before, told: Told) -> Read | None:
         waves=told.waves,
         instances=told.instances,
         bronze=bronze,
+        files=RowFiles.of(bronze),
         captured=captured_of_bronze(columns_of(bronze)),
         given_up=before.silver_id in snapshots.discarded,
         is_other=before.is_other(Position.of(told.silver, before.silver_id), snapshots),
@@ -188,6 +191,8 @@ def whole_snapshot(read: Read) -> Lsn | None:
     """
     if not unreadable(read.bronze):
         known = read.position.snapshot or read.position.opened
+        if not read.files.may_hold_snapshot_rows(known):
+            return None
         return newest_whole_snapshot(read.bronze, known)
     opened = read.snapshots.open_whole
     if opened is None:
@@ -207,4 +212,7 @@ def snapshot_offset(read: Read, lsn: Lsn) -> Offset:
 
 def changes_head(read: Read, above: Lsn) -> Lsn | None:
     """The newest change of bronze above an LSN."""
+    told = None if unreadable(read.bronze) else read.files.head_above(above)
+    if told is not None:
+        return told[0]
     return head_above(read.bronze, above, read.table.name.changes_app, read.verdict.changed_lsn)

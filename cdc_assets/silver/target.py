@@ -23,8 +23,16 @@ class Target:
     version: int
 
 
+@dataclass(frozen=True, slots=True)
+class There:
+    """The table as a call has found it, and its transaction version; None where it is missing."""
+
+    delta: DeltaTable | None
+    version: int
+
+
 def make_ready(
-    table: SilverTable, made: Made, version: int, discarded: Collection[str], *, anew: bool
+    table: SilverTable, made: Made, there: There, discarded: Collection[str], *, anew: bool
 ) -> Target | None:
     """The table of an apply, made where it is missing, and emptied where it begins anew.
 
@@ -32,11 +40,13 @@ def make_ready(
     discarded id stands there all the same: another call has come first. Raises
     `SchemaChangedError` and `UnsupportedColumnError` for columns that it cannot hold.
     """
+    found, version = there.delta, there.version
     if anew:
         version += 1
-        if table_id(table.lake.renew(made, version)) in discarded:
+        found = table.lake.renew(made, version)
+        if table_id(found) in discarded:
             return None
-    delta = table.lake.ensure(made)
+    delta = table.lake.ensure(made, found)
     check_silver(columns_of(delta), made.columns, table.name)
     check_names(delta, made.columns, where=str(table.name))
     return Target(delta, made.columns, version)

@@ -9,8 +9,8 @@ import pytest
 from deltalake import write_deltalake
 
 from cdc_assets.contract import BRONZE, Column, bronze_columns
-from cdc_assets.lake.bronze import rows_above
 from cdc_assets.lake.opening import ensure_table
+from cdc_assets.lake.rowfiles import RowFiles
 from cdc_assets.lsn import Lsn
 from cdc_assets.sqlserver.read import arrow_schema
 
@@ -21,8 +21,8 @@ def test_files_above_a_position_whatever_its_columns_are_called(tmp_path: Path, 
     columns = bronze_columns((Column(name, "INT"),))
     table = ensure_table(str(tmp_path / "t"), BRONZE, {}, columns)
     schema = arrow_schema(columns)
-    assert rows_above(table, Lsn.of_int(0)) == 0
+    assert RowFiles.of(table).rows_above(Lsn.of_int(0)) == 0
     for lsn, rows in ((1, 3), (2, 5)):
         row = {column.name: None for column in columns} | {"_start_lsn": str(Lsn.of_int(lsn))}
         write_deltalake(table, pa.Table.from_pylist([row] * rows, schema), mode="append")
-    assert [rows_above(table, Lsn.of_int(n)) for n in (0, 1, 2)] == [8, 5, 0]
+    assert [RowFiles.of(table).rows_above(Lsn.of_int(n)) for n in (0, 1, 2)] == [8, 5, 0]

@@ -37,8 +37,8 @@ class Hindered:
 
     name = "arrow"
 
-    def apply(self, plan: ApplyPlan) -> ApplyResult:
-        return self.happening(plan) or self.engine.apply(plan)
+    def apply(self, plan: ApplyPlan, bronze: DeltaTable | None = None) -> ApplyResult:
+        return self.happening(plan) or self.engine.apply(plan, bronze)
 
 
 def dies(_: ApplyPlan) -> ApplyResult | None:

@@ -25,12 +25,17 @@ from cdc_assets.sqlserver.read import arrow_schema
 _TIMES = Times.DATAFUSION
 
 
-def apply(plan: ApplyPlan, options: StorageOptions) -> ApplyResult:
+def apply(
+    plan: ApplyPlan, options: StorageOptions, bronze: DeltaTable | None = None
+) -> ApplyResult:
     """See `engines.door.Engine.apply`."""
-    silver = DeltaTable(plan.silver_uri, storage_options=dict(options))
+    given = dict(options)
+    silver = DeltaTable(plan.silver_uri, storage_options=given)
     if (silver.transaction_version(plan.tag.app_id) or 0) != plan.tag.version - 1:
         return ApplyResult(overtaken=True)
-    bronze = DeltaTable(plan.bronze_uri, version=plan.bronze_version, storage_options=dict(options))
+    bronze = bronze or DeltaTable(
+        plan.bronze_uri, version=plan.bronze_version, storage_options=given
+    )
     ranges = key_ranges(plan, bronze) if plan.limit is not None else ()
     work = _Apply(plan, bronze, silver)
     try:

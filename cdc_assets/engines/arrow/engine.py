@@ -64,10 +64,10 @@ class ArrowEngine:
 
         return with_large_values(attempt, plan, self._connections.lend)
 
-    def apply(self, plan: ApplyPlan) -> ApplyResult:
+    def apply(self, plan: ApplyPlan, bronze: DeltaTable | None = None) -> ApplyResult:
         """Rank with DataFusion, MERGE with delta-rs."""
         with lake_failures(plan.silver_uri):
-            return apply(plan, self._options)
+            return apply(plan, self._options, bronze)
 
     def select(self, uri: str, version: int, sql: str) -> list[dict[str, Any]]:
         """By DataFusion."""

@@ -118,8 +118,8 @@ class SparkEngine:
                 attempts_max=APPEND_ATTEMPTS_MAX,
             )
 
-    def apply(self, plan: ApplyPlan) -> ApplyResult:
-        """Rank with Spark SQL, MERGE with Delta's library."""
+    def apply(self, plan: ApplyPlan, bronze: DeltaTable | None = None) -> ApplyResult:
+        """Rank with Spark SQL, MERGE with Delta's library; `bronze` is nothing to its tasks."""
         before = table_state(plan.silver_uri, self._options, plan.tag.app_id)
         if (before.transaction or 0) != plan.tag.version - 1:
             return ApplyResult(overtaken=True)
