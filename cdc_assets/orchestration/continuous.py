@@ -81,14 +81,15 @@ class _Follower:
         self._context = context
         self._cdc = cdc
         self._translator = translator
-        self._settings = cdc.settings(translator.database.key)
+        # One connection and open tables for all turns: the process ends with the run.
+        self._database = cdc.database(translator.database.key)
         self._told: dict[dg.AssetCheckKey, tuple[bool, str | None]] = {}
         self._warned: frozenset[str] = frozenset()
 
     def turn(self) -> Events:
         """One look: what was written, the checks that changed, then one failure."""
         try:
-            turn = self._cdc.turn(self._translator.database.key, self._settings)
+            turn = self._cdc.turn(self._database)
         except CdcError as error:
             raise failure(dict.fromkeys(self._translator.settings.tables, error)) from error
         failures: dict[str, CdcError] = {}

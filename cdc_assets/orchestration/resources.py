@@ -67,10 +67,17 @@ class CdcResource(dg.ConfigurableResource[None]):
         return maintain_tables(database, list(database.settings.tables))
 
     def source_moved(self, key: str) -> "Moved":
-        """Whether the source has moved past what was read; the one look that asks the source."""
+        """Whether the source has moved past what was read; the one look that asks the source.
+
+        Asked once: a tick must be short, and the next one asks again.
+        """
         from cdc_assets.quality.moving import source_moved  # noqa: PLC0415
 
-        return source_moved(self.database(key))
+        database = self.database(key)
+        try:
+            return source_moved(database, attempts_max=1)
+        finally:
+            database.connections.close()
 
     def pending(self, key: str) -> list[Pending]:
         """The silver tables with work, from the small tables alone."""
@@ -86,12 +93,11 @@ class CdcResource(dg.ConfigurableResource[None]):
         """A database's settings, as the file has them now."""
         return load_settings(Path(self.settings_file)).databases[key]
 
-    def turn(self, key: str, settings: DatabaseSettings) -> "Turn":
-        """One look of a run that keeps polling; nothing is kept from one to the next."""
-        from cdc_assets.engines.database import Database  # noqa: PLC0415
+    def turn(self, database: "Database") -> "Turn":
+        """One look of a run that keeps polling, whose clients are its own from look to look."""
         from cdc_assets.quality.following import take_turn  # noqa: PLC0415
 
-        return take_turn(Database.of(key, settings))
+        return take_turn(database)
 
     def made_otherwise(self, key: str, cursor: str) -> "Looked":
         """The silvers whose settings have changed since they were made; looks at few at once."""

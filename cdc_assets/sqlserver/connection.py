@@ -230,14 +230,14 @@ class Connections:
             connection.close()
 
 
-def with_retries(call: Callable[[], T]) -> T:
-    """Make a call again while it fails transiently, with jittered waits; see `ATTEMPTS_MAX`.
+def with_retries(call: Callable[[], T], attempts_max: int = ATTEMPTS_MAX) -> T:
+    """Make a call again while it fails transiently, with jittered waits.
 
     Whole pieces of work are repeated (a poll, one table's share), each on fresh connections. Where
     a database is refused there are `DATABASE_ATTEMPTS_MAX`, as Microsoft's own clients have.
     """
     retrying = Retrying(
-        stop=stop_after_attempt(ATTEMPTS_MAX),
+        stop=stop_after_attempt(attempts_max),
         wait=retry_wait_seconds,
         retry=_may_pass,
         reraise=True,

@@ -90,6 +90,18 @@ def test_it_brings_bronze_and_silver_along_and_a_quiet_table_yields_nothing(
     assert told(deployment.run(JOB, run_config=THREE_TURNS)) == {}
 
 
+@pytest.mark.sandbox
+def test_its_turns_share_a_connection(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = deployment.project.source
+    deployment.run("sales_sync_and_apply")
+    source.counters()
+    at_turn(monkeypatch, 2, lambda: change_items(source))
+    assert told(deployment.run(JOB, run_config=THREE_TURNS))
+    assert source.counters().connections == 1
+
+
 def test_what_another_run_left_undone_is_done(deployment: Deployment) -> None:
     deployment.run("sales_sync")
     assert told(deployment.run(JOB, run_config=THREE_TURNS)) == {f"sales/silver/{TABLE}": 1}

@@ -4,6 +4,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from tenacity import RetryCallState
 
 from cdc_assets.sqlserver import connection
 from cdc_assets_tests.orchestration.helpers import Deployment, request_of
@@ -70,9 +71,16 @@ def test_a_tick_needs_no_server(deployment: Deployment, monkeypatch: pytest.Monk
     ticks: dict[str, Any] = {name: deployment.tick(name=name) for name in ON_BY_DEFAULT}
     assert len(ticks["sales_silver_waves"].run_requests) == 1
     assert ticks["sales_finality"].asset_events
-    monkeypatch.setattr(connection, "retry_wait_seconds", lambda _: 0.0)
+    attempts: list[int] = []
+
+    def no_wait(state: RetryCallState) -> float:
+        attempts.append(state.attempt_number)
+        return 0.0
+
+    monkeypatch.setattr(connection, "retry_wait_seconds", no_wait)
     said = str(deployment.tick(name="sales_source_moved").skip_message)
     assert "[source_unavailable]" in said
+    assert attempts == [1], "the next tick asks again"
 
 
 def test_checks_are_told_while_runs_are_at_them(deployment: Deployment) -> None:
