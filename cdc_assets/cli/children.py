@@ -11,11 +11,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from cdc_assets.errors import CdcError, ExtraMissingError
 
+LOOK_SECONDS = 0.5
 READY_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 15
 
@@ -24,6 +26,29 @@ class ChildFailedError(CdcError):
     """A process we started ended by itself."""
 
     code = "child_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process that serves as long as we do; `ready` is what it said once it did."""
+
+    name: str
+    process: subprocess.Popen[str]
+    hint: str
+    ready: str = ""
+
+
+def wait_for_stop(*children: Child) -> None:
+    """Wait for Ctrl-C or SIGTERM; raises `ChildFailedError` for a child that ends by itself."""
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    while not stopped.wait(LOOK_SECONDS):
+        for one in children:
+            if (status := one.process.poll()) is not None:
+                raise ChildFailedError(
+                    f"{one.name} ended by itself, with status {status}", hint=one.hint
+                )
 
 
 @contextlib.contextmanager
@@ -68,8 +93,8 @@ def running_sandbox(
     fresh: bool = False,
     rate: float | None = None,
     capture_interval_seconds: float = 0.2,
-) -> Iterator[str]:
-    """The sandbox in a process of its own; gives what it says when it is ready.
+) -> Iterator[Child]:
+    """The sandbox in a process of its own, ready.
 
     `rate` lets it change the workload's rows, so many transactions a second.
     """
@@ -93,7 +118,8 @@ def running_sandbox(
                 "the sandbox did not start", hint="What it printed above says why."
             )
         # The rest of the line names the files it wrote.
-        yield ready.partition(" ca ")[0]
+        hint = "Start it again: its data is there."
+        yield Child("the sandbox", process, hint, ready.partition(" ca ")[0])
 
 
 def is_running(state: Path) -> bool:

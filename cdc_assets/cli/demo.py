@@ -64,8 +64,8 @@ def run_demo(engine: str, scale: float) -> int:
     _start_from_empty(home, steps)
     scale *= WORKLOAD_SCALE
     home.use_dagster()
-    with running_sandbox(home.sandbox, scale=scale, fresh=True) as ready:
-        steps.say(ready)
+    with running_sandbox(home.sandbox, scale=scale, fresh=True) as sandbox:
+        steps.say(sandbox.ready)
         first = _run_job(steps, f"first run: whole snapshots, engine {engine}")
         _send_changes(home, steps, scale)
         second = _run_job(steps, "second run: only what changed")

@@ -10,9 +10,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cdc_assets.cli.children import child, is_running, require_sandbox, running_sandbox
+from cdc_assets.cli.children import (
+    Child,
+    child,
+    is_running,
+    require_sandbox,
+    running_sandbox,
+    wait_for_stop,
+)
 from cdc_assets.cli.home import Home, free_port
-from cdc_assets.cli.sandbox import wait_for_stop
 from cdc_assets.settings import load_settings
 
 
@@ -29,31 +35,32 @@ def run_up(port: int) -> int:
     ]
     log = home.state / "dagster-dev.log"
     with (
-        sandbox_where_used(home, console),
+        sandbox_where_used(home, console) as sandbox,
         log.open("w") as out,
         child(command, environment=os.environ, output=out) as process,
     ):
         console.print(f"Dagster: http://127.0.0.1:{port} (a few seconds; log: {log})")
         console.print("Ctrl-C ends it all.")
-        wait_for_stop(process)
+        page = Child("Dagster", process, f"Its log says why: {log}")
+        wait_for_stop(page, *([sandbox] if sandbox else []))
     return 0
 
 
 @contextlib.contextmanager
-def sandbox_where_used(home: Home, console: Console) -> Iterator[None]:
+def sandbox_where_used(home: Home, console: Console) -> Iterator[Child | None]:
     """The sandbox, where a database of the settings is in it; its first start loads rows.
 
-    One that runs already, by `cdc-assets sandbox`, is used, and goes on afterwards.
+    One that runs already, by `cdc-assets sandbox`, is used, and goes on afterwards: None.
     """
     if not any(home.uses_sandbox(database) for database in load_settings().databases.values()):
-        yield
+        yield None
         return
     if is_running(home.sandbox):
         console.print("The sandbox runs already.")
-        yield
+        yield None
         return
     require_sandbox()
     empty = not home.sandbox.exists()
-    with running_sandbox(home.sandbox, scale=1.0 if empty else None) as ready:
-        console.print(ready, markup=False)
-        yield
+    with running_sandbox(home.sandbox, scale=1.0 if empty else None) as sandbox:
+        console.print(sandbox.ready, markup=False)
+        yield sandbox

@@ -124,6 +124,29 @@ def test_up_serves_the_page_and_ends_with_ctrl_c(home: Path, environment: dict[s
         urllib.request.urlopen(address, timeout=5)
 
 
+@pytest.mark.parametrize("command", ["sandbox", "up"])
+def test_a_sandbox_that_dies_ends_what_has_started_it(
+    home: Path, environment: dict[str, str], command: str
+) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, command],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=home,
+    )
+    assert process.stdout is not None
+    next(line for line in process.stdout if "Ctrl-C" in line)
+    children = psutil.Process(process.pid).children()
+    (sandbox,) = (one for one in children if "cdc_assets.sandbox" in one.cmdline())
+    sandbox.kill()
+    said = process.stdout.read()
+    assert process.wait(60) == 1
+    assert "the sandbox ended by itself, with status -9" in said
+    assert "[child_failed]" in said
+
+
 def _answers(address: str) -> int:
     deadline = time.monotonic() + DEV_SECONDS_MAX
     while True:
