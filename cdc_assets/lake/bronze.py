@@ -20,7 +20,8 @@ from cdc_assets.planning.literals import lsn_literal
 from cdc_assets.planning.offsets import Offset
 from cdc_assets.planning.records import ChangeCommit, ChangeCounts
 
-_HISTORY_STEP = 20
+_HISTORY_STEP = 3
+"""Commits of the log that are read first: the one looked for is mostly the newest of all."""
 
 Select = Callable[[str], list[dict[str, Any]]]
 """Gives the rows of a SELECT over a table that it calls `bronze`."""

@@ -46,6 +46,11 @@ def asks_each_row(table: DeltaTable) -> bool:
     return any(not field.nullable for field in table.schema().fields)
 
 
+def has_marked_rows(table: DeltaTable) -> bool:
+    """Whether rows of a file may be marked as deleted, so that its statistics count them still."""
+    return "deletionVectors" in (table.protocol().reader_features or ())
+
+
 def unreadable(table: DeltaTable) -> str:
     """A feature of the table that delta-rs cannot scan it with; empty where there is none."""
     return min(set(table.protocol().reader_features or ()) - READABLE, default="")

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from cdc_assets.lake.features import has_marked_rows
 from cdc_assets.lake.tables import physical_name
 from cdc_assets.lsn import Lsn
 
-_DELETION_VECTORS = "deletionVectors"
 _COLUMNS = ("_start_lsn", "_operation", "_capture_instance")
 _SNAPSHOT = 0
 
@@ -65,8 +65,8 @@ class RowFiles:
         columns = [
             found[name].to_pylist() if name in found.column_names else nothing for name in names
         ]
-        marked = _DELETION_VECTORS in (table.protocol().reader_features or ())
-        return cls(tuple(RowFile(*values) for values in zip(*columns, strict=True)), marked)
+        files = tuple(RowFile(*values) for values in zip(*columns, strict=True))
+        return cls(files, has_marked_rows(table))
 
     def rows_above(self, position: Lsn) -> int:
         """Rows of the files that reach above a position: what an apply reads at most."""

@@ -146,7 +146,7 @@ def captured_columns(
     that the instance lacks may be wished for. Raises `UnsupportedColumnError` for a type without
     a counterpart, and as `choose_columns` does.
     """
-    source = _table_columns(connection, instance.identity.source_object_id)
+    source, changes = _columns_now(connection, instance, of_changes=of_changes)
     by_id = {row["column_id"]: row for row in source}
     rows = connection.rows(queries.CAPTURED_COLUMNS, [instance.name])
     rows.sort(key=lambda row: row["column_ordinal"])
@@ -160,7 +160,6 @@ def captured_columns(
     missing = {name for name, row in now.items() if source and row is None}
     if of_changes:
         missing = set()
-        changes = _table_columns(connection, instance.identity.change_object_id)
         now = dict.fromkeys(names) | {str(row["name"]): row for row in changes}
     columns = (
         captured_column(by_name[c.source], now[c.source], c) for c in adopt(chosen, existing)
@@ -212,9 +211,21 @@ def _type_of(row: Mapping[str, Any]) -> SqlType:
     )
 
 
-def _table_columns(connection: Connection, object_id: int) -> list[dict[str, Any]]:
-    """A table's columns as they are now, as far as the login sees them."""
-    return connection.rows(queries.TABLE_COLUMNS, [str(object_id)])
+def _columns_now(
+    connection: Connection, instance: CaptureInstance, *, of_changes: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The columns of the source table, and with `of_changes` of the change table, as they are now.
+
+    As far as the login sees them; in one statement, since every table of every sync asks.
+    """
+    source, changes = instance.identity.source_object_id, instance.identity.change_object_id
+    if not of_changes:
+        return connection.rows(queries.TABLE_COLUMNS, [str(source)]), []
+    found = connection.rows(queries.COLUMNS_OF_TWO_TABLES, [str(source), str(changes)])
+    return (
+        [row for row in found if row["object_id"] == source],
+        [row for row in found if row["object_id"] == changes],
+    )
 
 
 def _int(value: object) -> int | None:

@@ -36,13 +36,16 @@ CAPTURE_INSTANCES = (
 
 CAPTURED_COLUMNS = "EXEC sys.sp_cdc_get_captured_columns @capture_instance = ?"
 
-TABLE_COLUMNS = (
+_COLUMNS = (
     "SELECT c.name, c.column_id, c.collation_name, c.is_computed,"
     # The built-in type below an alias type; NULL for CLR types, which share one id.
-    " TYPE_NAME(c.system_type_id) AS base_type, c.max_length, c.precision, c.scale"
+    " TYPE_NAME(c.system_type_id) AS base_type, c.max_length, c.precision, c.scale, c.object_id"
     " FROM sys.columns AS c"
-    " WHERE c.object_id = CAST(? AS int)"
 )
+
+TABLE_COLUMNS = f"{_COLUMNS} WHERE c.object_id = CAST(? AS int)"
+
+COLUMNS_OF_TWO_TABLES = f"{_COLUMNS} WHERE c.object_id IN (CAST(? AS int), CAST(? AS int))"
 
 UNIQUE_INDEXES = (
     "SELECT i.index_id, c.name"
