@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -41,6 +42,9 @@ CONNECTIONS_MAX = 16
 IDLE_CONNECTIONS_MAX = 1
 """Connections that stay open after a sync, for the poll of the next one in the same process."""
 ROWS_PER_BATCH_MAX = 65_535
+SMALL_BATCH_ROWS = 256
+"""Fetch buffer of a statement that asks for a few rows, as a sync sends a dozen for each table: one
+for 65,535 takes a third of a millisecond to prepare each time."""
 BYTES_PER_BATCH_MAX = 8 << 20
 """Fetch buffer of one reader; arrow-odbc holds two of them while it fetches concurrently."""
 ROW_BYTES_MAX = 1 << 30
@@ -100,8 +104,9 @@ class Connection:
         *,
         large_value_bytes: int = LARGE_VALUE_BYTES_START,
         concurrently: bool = False,
+        batch_rows_max: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Run one query and give its rows as Arrow batches.
+        """Run one query and give its rows as Arrow batches, of at most `batch_rows_max` rows.
 
         Nanosecond timestamps are fetched in microseconds: the range of datetime2 does not fit
         nanoseconds. Raises the errors of `translate`, and `ValueTooLargeError`.
@@ -116,9 +121,10 @@ class Connection:
             text = f"SET LOCK_TIMEOUT {self.source.lock_timeout_ms}; {text}"
         if self.source.isolation == "snapshot":
             text = f"SET TRANSACTION ISOLATION LEVEL SNAPSHOT; {text}"
+        batches = partial(self._batches, text, parameters, large_value_bytes, batch_rows_max)
         try:
             try:
-                yield from self._batches(text, parameters, large_value_bytes, concurrently)
+                yield from batches(concurrently)
             except arrow_odbc.Error as error:
                 # Said before any row: several (max) columns of one row pass a batch's bytes.
                 needed = _ROW_BYTES.search(error.message())
@@ -133,7 +139,7 @@ class Connection:
                         " `columns`, or lower `max_value_bytes`.",
                     ) from None
                 # One buffer at a time: fetching ahead would take as much again.
-                yield from self._batches(text, parameters, large_value_bytes, False, row_bytes)
+                yield from batches(False, row_bytes)
         except arrow_odbc.Error as error:
             raise translate(error, self.source) from None
 
@@ -142,13 +148,14 @@ class Connection:
         text: str,
         parameters: Sequence[str | None],
         large_value_bytes: int,
+        rows_max: int | None,
         concurrently: bool,
         bytes_max: int = 0,
     ) -> Iterable[pa.RecordBatch]:
         found: Iterable[pa.RecordBatch] = self._odbc.read_arrow_batches(
             query=text,
             parameters=list(parameters) or None,
-            batch_size=self.source.batch_rows,
+            batch_size=min(self.source.batch_rows, rows_max or self.source.batch_rows),
             max_bytes_per_batch=bytes_max or self.source.batch_bytes,
             max_text_size=large_value_bytes,
             max_binary_size=large_value_bytes,
@@ -160,7 +167,8 @@ class Connection:
 
     def rows(self, text: str, parameters: Sequence[str | None] = ()) -> list[dict[str, Any]]:
         """Run one small query and give its rows as dicts."""
-        return [row for batch in self.read(text, parameters) for row in batch.to_pylist()]
+        batches = self.read(text, parameters, batch_rows_max=SMALL_BATCH_ROWS)
+        return [row for batch in batches for row in batch.to_pylist()]
 
     def network_wait_ms(self) -> int | None:
         """How long the server waited for us to take rows, since the last call.

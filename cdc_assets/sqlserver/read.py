@@ -26,6 +26,10 @@ from cdc_assets.sqlserver.connection import (
 from cdc_assets.sqlserver.odbc_errors import ValueTooLargeError
 from cdc_assets.sqlserver.types import arrow_type, cast_column
 
+SMALL_READ_ROWS = 2_000
+"""Rows up to which a range is read into one buffer, of as many. More are fetched ahead, into two
+of the settings' size, which cost more to prepare than a small read takes."""
+
 COMMIT_TS, START_LSN = "_commit_ts", "_start_lsn"
 
 T = TypeVar("T")
@@ -59,12 +63,14 @@ def read_range(
     """
     shape = _Shape(columns, planned)
     count = 0
+    is_small = planned.rows is not None and planned.rows <= SMALL_READ_ROWS
     with connections.lend() if connections else connect(source) as connection:
         batches = connection.read(
             planned.text,
             planned.parameters,
             large_value_bytes=large_value_bytes,
-            concurrently=True,
+            concurrently=not is_small,
+            batch_rows_max=SMALL_READ_ROWS if is_small else None,
         )
         for batch in batches:
             fitted = shape.fit(batch)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from cdc_assets.sqlserver import connection, read
+from cdc_assets.sqlserver.connection import connect
 from cdc_assets_tests.path.helpers import COLUMNS, change_items, create_items, load, run_sync
 from cdc_assets_tests.source import Project, Source
 
@@ -68,3 +70,26 @@ def test_the_poll_does_not_grow_with_the_tables(
     source.execute("INSERT INTO dbo.t0 (id) VALUES (1)")
     few = statements_of(2)
     assert statements_of(30) == few
+
+
+@pytest.mark.parametrize("engine_name", ["arrow"])  # The buffers are the connection's.
+def test_more_rows_than_a_small_buffer_holds(
+    project: Project, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several buffers of a few rows; a read of as many as a small one takes, and of one more."""
+    monkeypatch.setattr(connection, "SMALL_BATCH_ROWS", 2)
+    monkeypatch.setattr(read, "SMALL_READ_ROWS", 4)
+    source.execute("CREATE TABLE dbo.items (id int NOT NULL PRIMARY KEY, v int NULL)")
+    source.enable("items")
+    project.tables = {TABLE: None}
+    load(project)
+    for first, rows in ((1, 4), (11, 5), (21, 1)):
+        values = ", ".join(f"({key}, 0)" for key in range(first, first + rows))
+        source.execute(f"INSERT INTO dbo.items VALUES {values}")
+        source.captured()
+        outcome, _ = load(project)
+        assert outcome.rows == rows
+    project.assert_identical(TABLE, ["id", "v"])
+    with connect(project.database().source) as one:
+        found = one.rows("SELECT id FROM dbo.items ORDER BY id")
+    assert [row["id"] for row in found] == [*range(1, 5), *range(11, 16), 21]
