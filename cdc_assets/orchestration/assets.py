@@ -18,6 +18,9 @@ from cdc_assets.orchestration.written import bronze_written, silver_written
 
 Results = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 
+_TOLD_TABLES_MAX = 100
+"""Tables that one line of a run's log tells of: each line is an event, written by itself."""
+
 
 def database_assets(translator: Translator) -> dg.AssetsDefinition:
     """The assets of one database; a run materializes any subset of them.
@@ -78,13 +81,14 @@ def _sync(
         return set()
     standing = [table for table in tables if report is None or table not in report.outcomes]
     for table in standing:
-        context.log.info(f"{table}: {PAUSED_TEXT}")
         checks.extend(paused_checks(translator.asset_key(BRONZE, table)))
+    _tell(context, [f"{table}: {PAUSED_TEXT}" for table in standing])
     if report is None:
         return set()
     chunks = cdc.chunks_read(translator.database.key, report.chunked)
     for warning in report.warnings:
         context.log.warning(warning)
+    told: list[str] = []
     for table in tables:
         outcome = report.outcomes.get(table)
         if outcome is None:
@@ -94,9 +98,10 @@ def _sync(
             failures[table] = outcome.error
         written = bronze_written(translator, report, outcome, chunks.get(table, (0, 0)))
         if written is not None:
-            context.log.info(f"{table}: {outcome.rows} rows, {outcome.work}")
+            told.append(f"{table}: {outcome.rows} rows, {outcome.work}")
             yield written.result()
         checks.extend(sync_checks(translator.asset_key(BRONZE, table), outcome))
+    _tell(context, told)
     return {table for table, outcome in report.outcomes.items() if outcome.work == "quiet"}
 
 
@@ -112,15 +117,19 @@ def _apply(
     except CdcError as error:
         failures.update(dict.fromkeys(tables, error))
         return
-    for table in tables:
-        if table not in outcomes:
-            context.log.info(f"{table}: {PAUSED_TEXT}")
+    told = [f"{table}: {PAUSED_TEXT}" for table in tables if table not in outcomes]
     for table, outcome in outcomes.items():
         if outcome.error is not None:
             context.log.error(str(outcome.error))
             failures[table] = outcome.error
         if outcome.overtaken:
-            context.log.info(f"{table}: another run applied it first")
+            told.append(f"{table}: another run applied it first")
         elif (written := silver_written(translator, outcome)) is not None:
-            context.log.info(f"{table}: {outcome.upserted} upserted, {outcome.deleted} deleted")
+            told.append(f"{table}: {outcome.upserted} upserted, {outcome.deleted} deleted")
             yield written.result()
+    _tell(context, told)
+
+
+def _tell(context: dg.AssetExecutionContext, lines: list[str]) -> None:
+    for start in range(0, len(lines), _TOLD_TABLES_MAX):
+        context.log.info("\n".join(lines[start : start + _TOLD_TABLES_MAX]))

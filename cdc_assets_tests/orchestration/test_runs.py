@@ -1,5 +1,6 @@
 """Runs on an instance on disk: what a materialization tells, and what the checks say."""
 
+import logging
 import time
 
 import dagster as dg
@@ -59,6 +60,22 @@ def test_a_run_loads_and_tells_what_it_did(deployment: Deployment) -> None:
         (origin,) = layer["dagster/column_lineage"].deps_by_column["price"]
         assert (origin.asset_key.path[1], origin.column_name) == (source, "price")
     deployment.project.assert_identical(TABLE, COLUMNS)
+
+
+def test_the_log_tells_of_all_tables_at_once(deployment: Deployment) -> None:
+    """A line of its own for each would be an event for each, in a database of Dagster's."""
+    source = deployment.project.source
+    source.execute("CREATE TABLE dbo.more (id int NOT NULL PRIMARY KEY)")
+    source.execute("INSERT INTO dbo.more (id) VALUES (1), (2)")
+    source.enable("more")
+    deployment.project.tables = {TABLE: None, "dbo_more": None}
+    result = deployment.run()
+    logged = deployment.instance.all_logs(result.run_id)
+    told = [e for e in logged if not e.is_dagster_event and e.level == logging.INFO]
+    assert [entry.user_message for entry in told] == [
+        f"{TABLE}: 5 rows, snapshot\ndbo_more: 2 rows, snapshot",
+        f"{TABLE}: 5 upserted, 0 deleted\ndbo_more: 2 upserted, 0 deleted",
+    ]
 
 
 def test_a_quiet_run_materializes_nothing_in_bronze(deployment: Deployment) -> None:
