@@ -6,7 +6,6 @@ MERGE; applying again from behind changes nothing, since a call always reaches b
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -161,9 +160,11 @@ def _record_each(lake: Lake, merged: Sequence[_Merged]) -> list[ApplyOutcome]:
             return _record(lake, merged)
         except Exception:  # noqa: BLE001 - each is tried alone, and that is its outcome
             _log.warning("recorded one by one: together it failed", exc_info=True)
-    alone = (functools.partial(_record, lake, [one]) for one in merged)
-    recorded = [_guarded(one.table, call) for one, call in zip(merged, alone, strict=True)]
-    return [one if isinstance(one, ApplyOutcome) else one[0] for one in recorded]
+
+    def alone(one: _Merged) -> ApplyOutcome:
+        return _guarded(one.table, lambda: _record(lake, [one])[0])
+
+    return [alone(one) for one in merged]
 
 
 def _guarded(table: SilverTable, call: Callable[[], T]) -> T | ApplyOutcome:
