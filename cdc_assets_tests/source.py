@@ -35,14 +35,16 @@ _LAST_SCAN = (
 """Changes with each scan that ends: those in a row that find nothing are one session."""
 _numbers = itertools.count(1)
 
+SHORT_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+"""For short work: no optimising compiler. The other one has room for 48 MiB of code by itself, and
+stops compiling when they are full: after a minute."""
+
 SPARK: dict[str, Any] = {
     "master": "local[2]",
     "conf": {
         "spark.driver.memory": "1g",
-        # Tests are short: no optimising compiler, in the JVM or in Spark. The other one has room
-        # for 48 MiB of code by itself, and stops compiling when they are full: after a minute.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-        " -XX:ReservedCodeCacheSize=256m",
+        # Nor one in Spark.
+        "spark.driver.extraJavaOptions": SHORT_JVM,
         "spark.sql.codegen.wholeStage": "false",
     },
 }

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_assets.lake.features import has_marked_rows
-from cdc_assets.lake.tables import physical_name
+from cdc_assets.lake.tables import file_columns, physical_names
 from cdc_assets.lsn import Lsn
 
 _COLUMNS = ("_start_lsn", "_operation", "_capture_instance")
@@ -51,8 +50,7 @@ class RowFiles:
     @classmethod
     def of(cls, table: DeltaTable) -> RowFiles:
         """As the log of an opened table has them."""
-        found = pa.table(table.get_add_actions(flatten=True))
-        lsn, operation, instance = (physical_name(table, name) for name in _COLUMNS)
+        lsn, operation, instance = physical_names(table, _COLUMNS)
         names = (
             "num_records",
             f"max.{lsn}",
@@ -61,10 +59,7 @@ class RowFiles:
             f"min.{instance}",
             f"max.{instance}",
         )
-        nothing = [None] * found.num_rows
-        columns = [
-            found[name].to_pylist() if name in found.column_names else nothing for name in names
-        ]
+        columns = file_columns(table, names)
         files = tuple(RowFile(*values) for values in zip(*columns, strict=True))
         return cls(files, has_marked_rows(table))
 

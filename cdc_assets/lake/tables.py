@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -99,23 +99,31 @@ def table_id(table: DeltaTable) -> str:
     return str(table.metadata().id)
 
 
-def file_actions(table: DeltaTable, name: str) -> list[Any]:
-    """What the log says of each file under one name, such as `size_bytes`; None where nothing."""
+def file_columns(table: DeltaTable, names: Sequence[str]) -> list[list[Any]]:
+    """What the log says of each file under these names, such as `size_bytes`; None where nothing.
+
+    One list a name, all in the same order of files.
+    """
     found = pa.table(table.get_add_actions(flatten=True))
-    return found[name].to_pylist() if name in found.column_names else [None] * found.num_rows
+    nothing = [None] * found.num_rows
+    return [found[name].to_pylist() if name in found.column_names else nothing for name in names]
+
+
+def file_actions(table: DeltaTable, name: str) -> list[Any]:
+    """What the log says of each file under one name."""
+    return file_columns(table, [name])[0]
 
 
 def file_statistics(table: DeltaTable, column: str) -> list[tuple[Any, Any]]:
     """The smallest and largest value of a column in each file, in the order of `file_actions`."""
-    name = physical_name(table, column)
-    low, high = (file_actions(table, f"{side}.{name}") for side in ("min", "max"))
-    return list(zip(low, high, strict=True))
+    (name,) = physical_names(table, [column])
+    return list(zip(*file_columns(table, [f"min.{name}", f"max.{name}"]), strict=True))
 
 
-def physical_name(table: DeltaTable, column: str) -> str:
-    """What statistics call a column: where names are mapped, they go by the files' names."""
+def physical_names(table: DeltaTable, columns: Sequence[str]) -> list[str]:
+    """What statistics call columns: where names are mapped, they go by the files' names."""
     metadata = {field.name: field.metadata for field in table.schema().fields}
-    return str(metadata.get(column, {}).get(_PHYSICAL_NAME) or column)
+    return [str(metadata.get(name, {}).get(_PHYSICAL_NAME) or name) for name in columns]
 
 
 def commit_properties(tag: CommitTag, retries: int | None = None) -> CommitProperties:

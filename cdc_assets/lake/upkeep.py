@@ -11,7 +11,7 @@ from cdc_assets import faults
 from cdc_assets.contract import Column
 from cdc_assets.faults import FaultPoint
 from cdc_assets.lake.failures import lake_failures
-from cdc_assets.lake.features import beyond_reading, beyond_writing
+from cdc_assets.lake.features import beyond_reading, beyond_writing, has_marked_rows
 from cdc_assets.lake.tables import (
     StorageOptions,
     file_actions,
@@ -33,8 +33,6 @@ OPTIMIZE_GROUP_ROWS = 128 << 10
 """Rows of a Parquet row group, after each of which a file's size is looked at: a MERGE writes all
 rows of a file anew. By default a group has a million rows, whatever a file's size is to be."""
 
-_DELETION_VECTORS = "deletionVectors"
-
 
 def beyond_rewriting(table: DeltaTable) -> str:
     """What delta-rs cannot do to write the table's files anew, as the end of a sentence; or ""."""
@@ -48,7 +46,7 @@ def beyond_clean_up(table: DeltaTable) -> str:
 
     It takes the files of deletion vectors for those of failed commits.
     """
-    if _has_deletion_vectors(table):
+    if has_marked_rows(table):
         return "clean up a table with deletion vectors"
     return beyond_reading(table) or beyond_writing(table)
 
@@ -91,13 +89,9 @@ def orders(plan: MaintainPlan, table: DeltaTable) -> bool:
     if not plan.order_by or plan.target_file_bytes is None:
         return False
     # Where rows are marked, a large file is not written anew for one of them.
-    splits = not _has_deletion_vectors(table)
+    splits = not has_marked_rows(table)
     columns = [_extents(table, key) for key in plan.order_by]
     return needs_order(columns, plan.target_file_bytes, splits=splits)
-
-
-def _has_deletion_vectors(table: DeltaTable) -> bool:
-    return _DELETION_VECTORS in (table.protocol().writer_features or ())
 
 
 def _extents(table: DeltaTable, key: str) -> list[FileExtent]:

@@ -19,6 +19,7 @@ from pathlib import Path
 import pyspark
 
 from cdc_assets.engines.spark.installed import delta_package, java_home
+from cdc_assets_tests.source import SHORT_JVM
 
 ROOT = Path(__file__).parents[4]
 LOOPBACK = "127.0.0.1"
@@ -26,8 +27,6 @@ START_SECONDS_MAX = 120
 LINES_MAX = 400
 WORKERS = 2
 _HOME = Path(pyspark.__file__).parent
-_SHORT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
-"""Short work: no optimising compiler."""
 
 
 class Process:
@@ -92,7 +91,7 @@ def connect_server(folder: Path, events: Path) -> Iterator[str]:
         "spark.connect.grpc.binding.port": "0",
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
-        "spark.driver.extraJavaOptions": _SHORT,
+        "spark.driver.extraJavaOptions": SHORT_JVM,
         "spark.sql.codegen.wholeStage": "false",
         "spark.python.use.daemon": "false",
         "spark.ui.enabled": "false",
@@ -119,7 +118,7 @@ def connect_server(folder: Path, events: Path) -> Iterator[str]:
 def standalone_master(folder: Path) -> Iterator[str]:
     """A master and two workers of one core each; the master's address."""
     command = [str(_HOME / "bin" / "spark-class")]
-    daemons = {"SPARK_DAEMON_MEMORY": "128m", "SPARK_DAEMON_JAVA_OPTS": _SHORT}
+    daemons = {"SPARK_DAEMON_MEMORY": "128m", "SPARK_DAEMON_JAVA_OPTS": SHORT_JVM}
     env = _environment(folder) | daemons
     with ExitStack() as started:
         master = Process(
