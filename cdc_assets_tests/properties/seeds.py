@@ -1,7 +1,7 @@
 """Which random histories are run where: their seeds, and what they are like.
 
 Tests of one file run in one process, so those of `make test` are in several files: both cores of a
-machine have work. A history costs seconds of its core, most of them the sandbox's.
+machine have work. A history costs three seconds of its core, a third of them the sandbox's.
 """
 
 from __future__ import annotations
