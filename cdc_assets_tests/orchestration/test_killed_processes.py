@@ -10,6 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
@@ -131,16 +133,19 @@ def test_each_is_killed_in_the_middle_and_all_heals(home: Path, tmp_path: Path) 
         kill(page.process_of("dagster._daemon"))
         assert page.process.wait(60) == 1, "up says that Dagster ended"
         until(lambda: not second.is_running(), "the end of what up has started")
-    with up(home, clean_environment(home)) as page:
+    with serving(home) as sandbox, up(home, clean_environment(home)) as page:
         page.start_sensor("sales_source_moved")
         heals(page, home)
         assert page.status(lost) == "FAILURE"
-        the_sandbox_dies_in_the_middle_of_a_sync(page, home)
+        the_sandbox_dies_in_the_middle_of_a_sync(page, home, sandbox)
         failed = [t for ticks in page.ticks().values() for t in ticks if t["status"] == "FAILURE"]
         assert failed == []
 
 
-def the_sandbox_dies_in_the_middle_of_a_sync(page: Served, home: Path) -> None:
+def the_sandbox_dies_in_the_middle_of_a_sync(
+    page: Served, home: Path, sandbox: subprocess.Popen[str]
+) -> None:
+    """The page goes on meanwhile: as the one of `up` it would have ended `up` with it."""
     execute(
         home,
         f"EXEC sandbox.fault @kind = N'delay', @table = N'cdc.dbo_orders_CT',"
@@ -149,8 +154,20 @@ def the_sandbox_dies_in_the_middle_of_a_sync(page: Served, home: Path) -> None:
     )
     until(lambda: waiting_faults(home) == 0, "a sync that reads the change")
     hanging = started(page, "sales_sync")
-    kill(page.process_of("cdc_assets.sandbox"))
-    sandbox = subprocess.Popen(
+    (server,) = psutil.Process(sandbox.pid).children()
+    kill(server)
+    assert sandbox.wait(60) == 1, "the command says that its sandbox ended"
+    with serving(home):
+        execute(home, "UPDATE dbo.orders SET clerk = N'after' WHERE order_id = 2")
+        heals(page, home)
+        assert page.status(hanging) in ("FAILURE", "SUCCESS")
+        assert page.process.poll() is None
+
+
+@contextmanager
+def serving(home: Path) -> Iterator[subprocess.Popen[str]]:
+    """`cdc-assets sandbox`, ready, until the block ends."""
+    process = subprocess.Popen(
         [*COMMAND, "sandbox"],
         env=clean_environment(home),
         cwd=home,
@@ -158,14 +175,12 @@ def the_sandbox_dies_in_the_middle_of_a_sync(page: Served, home: Path) -> None:
         text=True,
     )
     try:
-        assert sandbox.stdout is not None
-        assert "sandbox ready" in sandbox.stdout.readline()
-        execute(home, "UPDATE dbo.orders SET clerk = N'after' WHERE order_id = 2")
-        heals(page, home)
-        assert page.status(hanging) in ("FAILURE", "SUCCESS")
+        assert process.stdout is not None
+        assert "sandbox ready" in process.stdout.readline()
+        yield process
     finally:
-        sandbox.send_signal(signal.SIGINT)
-        sandbox.wait(60)
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
 
 
 def test_two_runs_of_one_job_at_once(project: Project, tmp_path: Path) -> None:

@@ -114,6 +114,8 @@ SMALL = Shape(killing=0.0, changes=90, rounds=3, early=1.0, kept=0.0, soft=0.0)
 WITH_NULL = replace(
     SMALL, pool=12, kinds=tuple(BY_NAME[name] for name in ("nullable", "int", "pair"))
 )
+# The clock has a part in it, so a seed may miss it: of ten from 13 on five find it, most each time.
+BESIDE = replace(SMALL, beside=1.0, rounds=6, changes=150, chunked=0.0)
 IN_RANGES = tuple(BY_NAME[name] for name in ("int", "bigint", "date"))
 IN_WAVES = replace(SMALL, kinds=IN_RANGES, pool=16, chunked=1.0, chunk_rows=(2, 3), waves=1.0)
 
@@ -121,7 +123,7 @@ FAULTS = {
     "order reversed": (in_texts(reversed_order), SMALL, 0),
     "= for <=>": (in_texts(null_is_no_key), WITH_NULL, 2),
     "operation 3 ignored": (in_texts(before_images_ignored), WITH_NULL, 2),
-    "verdict read after the pin": (verdict_after_the_pin, replace(SMALL, beside=0.7), 11),
+    "verdict read after the pin": (verdict_after_the_pin, BESIDE, 13),
     "a wave skipped": (wave_skipped, IN_WAVES, 1),
     "a mark with its row's LSN": (in_texts(mark_of_the_row), replace(SMALL, soft=1.0), 0),
     "a state without its end": (state_without_its_end, replace(SMALL, kept=1.0), 0),
