@@ -5,13 +5,17 @@ Its tasks run in threads of that JVM, or on a cluster whose driver it is.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
 
+from filelock import FileLock, Timeout
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -26,6 +30,14 @@ from cdc_assets.errors import CdcError, ExtraMissingError
 _LOOPBACK = "127.0.0.1"
 _STARTUP_LINES_MAX = 400
 _LAST_WORDS_SECONDS = 2.0
+_FETCH_SECONDS_MAX = 600.0
+"""How long to wait for other processes that start Spark, of which one may fetch its jars."""
+
+_PACKAGES = "spark.jars.packages"
+_IVY = "spark.jars.ivy"
+_IVY_FOLDER = ".ivy2.5.2"
+"""Where Spark keeps what it has fetched, in the user's home, unless it is told otherwise."""
+
 _REASON = re.compile(r"(?:Exception|Error): (.+)")
 
 _CONTEXT_CONF = {
@@ -62,12 +74,13 @@ def _root(config: SessionConfig) -> SparkSession:
     conf.setMaster(config.master)
     given = dict(config.conf)
     ours = {**_CONTEXT_CONF, **SESSION_CONF, **(_LOCAL_CONF if config.is_local else {})}
-    if not {"spark.jars.packages", "spark.jars"} & set(given):
-        ours["spark.jars.packages"] = ",".join((delta_package(), *config.packages))
+    if not {_PACKAGES, "spark.jars"} & set(given):
+        ours[_PACKAGES] = ",".join((delta_package(), *config.packages))
     for key, value in {**ours, **given}.items():
         conf.set(key, value)
     if SparkContext._active_spark_context is None:
-        _start(conf, config)
+        with fetching_alone(conf):
+            _start(conf, config)
     return SparkSession.builder.getOrCreate()
 
 
@@ -92,10 +105,39 @@ def _start(conf: SparkConf, config: SessionConfig) -> None:
     output.pass_on()
 
 
+@contextlib.contextmanager
+def fetching_alone(conf: SparkConf) -> Iterator[None]:
+    """Let one process at a time start a Spark that may fetch jars.
+
+    Ivy's folder is no place for two: of processes that fill it at once none finds all jars.
+    """
+    if not conf.contains(_PACKAGES):
+        yield
+        return
+    folder = Path(conf.get(_IVY) or Path.home() / _IVY_FOLDER)
+    # Where it cannot be written, Ivy says so itself.
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / "cdc-assets.lock", timeout=_FETCH_SECONDS_MAX)
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(lock)
+        except Timeout as error:
+            raise CdcError(
+                f"Spark did not start: for {_FETCH_SECONDS_MAX:g} s another process has been"
+                " starting it, which may fetch its jars",
+                where=str(lock.lock_file),
+                hint="Look whether that process hangs; its end frees the file.",
+            ) from error
+        except OSError:
+            pass
+        yield
+
+
 def _start_failure(conf: SparkConf, error: Exception, lines: list[str]) -> CdcError:
     if any("unresolved dependency" in line.lower() for line in lines):
         return ExtraMissingError(
-            f"Spark could not fetch Delta's jar ({conf.get('spark.jars.packages')})",
+            f"Spark could not fetch Delta's jar ({conf.get(_PACKAGES)})",
             hint="Is Maven Central reachable? Else set spark.conf: spark.jars.ivySettings for a"
             " mirror, or spark.jars to jars that are already here.",
         )

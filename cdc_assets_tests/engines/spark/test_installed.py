@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdc_assets.engines.spark import installed
-from cdc_assets.errors import ExtraMissingError, JavaMissingError
+from cdc_assets.errors import CdcError, ExtraMissingError, JavaMissingError
 
 
 def java(folder: Path, version: str) -> Path:
@@ -96,6 +96,32 @@ def test_a_jar_that_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
     assert done.stdout.count("\n") == 1
     assert "Is Maven Central reachable?" in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.spark
+def test_processes_that_fetch_jars_into_one_folder_take_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two that fill Ivy's folder at once each says that Maven has no such jar."""
+    from pyspark import SparkConf  # noqa: PLC0415 - not every environment of these tests has it
+
+    from cdc_assets.engines.spark import jvm  # noqa: PLC0415 - imports it
+
+    monkeypatch.setattr(jvm, "_FETCH_SECONDS_MAX", 0.1)
+    ivy, named = tmp_path / "ivy", SparkConf(loadDefaults=False)
+    named.set("spark.jars.ivy", str(ivy))
+    fetching = SparkConf(loadDefaults=False).setAll(named.getAll())
+    fetching.set("spark.jars.packages", "io.delta:delta-spark_4.2_2.13:4.4.0")
+    with jvm.fetching_alone(fetching):
+        with (
+            pytest.raises(CdcError, match="another process has been starting it"),
+            jvm.fetching_alone(fetching),
+        ):
+            pass
+        with jvm.fetching_alone(named):
+            pass  # It has its jars.
+    with jvm.fetching_alone(fetching):
+        pass
 
 
 @pytest.mark.spark
