@@ -17,7 +17,10 @@ from cdc_assets_tests.properties.seeds import (
 )
 from cdc_assets_tests.source import Server
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [
+    *(pytest.mark.sandbox, pytest.mark.spark, pytest.mark.slow),
+    pytest.mark.timeout(900),
+]
 
 
 @pytest.mark.parametrize("seeds", shards(range(ON_SPARK), 2), ids=str)

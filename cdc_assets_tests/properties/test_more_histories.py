@@ -10,7 +10,7 @@ from cdc_assets_tests.properties.running import run_seeds
 from cdc_assets_tests.properties.seeds import ARROW, ON_ARROW, assert_tested, shards
 from cdc_assets_tests.source import Server
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(900)]
 """Seconds: what hangs ends, and what shares its machine with much else does not."""
 
 
