@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
@@ -23,6 +24,15 @@ ENGINES = [
 SANDBOX_REFUSAL = 40515
 NO_SOURCE = SourceConnection(name="none", text="Server=127.0.0.1,1;UID=x;PWD=x")
 
+IMPORT_PYSPARK = (
+    "engines/spark",
+    "path/test_own_streams.py",
+    "path/test_stream_crashes.py",
+    "path/test_streams.py",
+)
+"""All of whose tests are marked spark."""
+collect_ignore = [] if find_spec("pyspark") else list(IMPORT_PYSPARK)
+
 # No test is timed: a machine that does other work must not fail an example.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
@@ -36,6 +46,11 @@ def make_engine(name: str, source: SourceConnection) -> Engine:
     from cdc_assets.engines.spark.engine import SparkEngine  # noqa: PLC0415
 
     return SparkEngine(source, SparkSettings(**SPARK), {})
+
+
+def pytest_report_header() -> list[str]:
+    """Say what is not even collected."""
+    return [f"PySpark is not installed, so left out: {one}" for one in collect_ignore]
 
 
 @pytest.fixture(params=ENGINES)

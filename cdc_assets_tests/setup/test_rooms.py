@@ -51,3 +51,29 @@ def test_a_contract_names_the_import_it_refuses(contract: str, tmp_path: Path) -
 def test_every_contract_of_the_project_has_its_case() -> None:
     text = (ROOT / "pyproject.toml").read_text()
     assert text.count("[[tool.importlinter.contracts]]") == len(REFUSED)
+
+
+WITHOUT_SPARK = """
+import sys
+sys.modules |= dict.fromkeys(("pyspark", "py4j", "delta", "pandas"))
+from cdc_assets import Applied, SqlServerCdcComponent, apply_changes
+from cdc_assets import cli, definitions, finality, finalization
+from cdc_assets.ingest import stream
+try:
+    stream.CdcStream
+except Exception as error:
+    print(error)
+"""
+
+
+def test_only_what_is_sparks_needs_spark() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SPARK],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.stderr == ""
+    assert "pip install 'cdc-assets[spark]'" in ended.stdout
