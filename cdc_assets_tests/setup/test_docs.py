@@ -163,7 +163,7 @@ def test_no_page_is_left_out_by_accident() -> None:
 
 def test_make_in_a_block_is_what_ci_runs() -> None:
     """Or it is `cdc-assets up`, which `cli/test_demo.py` runs."""
-    steps = re.findall(r"(?m)^step (make .*)$", (ROOT / ".ci" / "run").read_text())
+    steps = re.findall(r"(?m)^step(?:_before \d+)? (make .*)$", (ROOT / ".ci" / "run").read_text())
     lines = [
         line for page in FOLLOWED for block in followed(page) for line in block.text.splitlines()
     ]
