@@ -86,3 +86,9 @@ def anchors(page: Path) -> set[str]:
     found = filter(None, (_HEADING.match(line) for line in prose(page).splitlines()))
     plain = (re.sub(r"[^\w\- ]", "", heading[1].lower()) for heading in found)
     return {text.replace(" ", "-") for text in plain}
+
+
+def ci_steps() -> list[str]:
+    """The commands of `make` that CI runs, in order."""
+    text = (ROOT / ".ci" / "run").read_text()
+    return re.findall(r"^step(?:_before \d+)? (make .*)$", text, re.MULTILINE)
