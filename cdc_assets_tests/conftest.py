@@ -30,7 +30,7 @@ IMPORT_PYSPARK = (
     "path/test_stream_crashes.py",
     "path/test_streams.py",
 )
-"""All of whose tests are marked spark."""
+"""What cannot even be imported without it."""
 collect_ignore = [] if find_spec("pyspark") else list(IMPORT_PYSPARK)
 
 # No test is timed: a machine that does other work must not fail an example.

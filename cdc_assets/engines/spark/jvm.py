@@ -114,23 +114,20 @@ def fetching_alone(conf: SparkConf) -> Iterator[None]:
     if not conf.contains(_PACKAGES):
         yield
         return
-    folder = Path(conf.get(_IVY) or Path.home() / _IVY_FOLDER)
-    # Where it cannot be written, Ivy says so itself.
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / "cdc-assets.lock", timeout=_FETCH_SECONDS_MAX)
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(lock)
+            folder = Path(conf.get(_IVY) or Path.home() / _IVY_FOLDER)
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(FileLock(folder / "cdc-assets.lock", timeout=_FETCH_SECONDS_MAX))
         except Timeout as error:
             raise CdcError(
                 f"Spark did not start: for {_FETCH_SECONDS_MAX:g} s another process has been"
                 " starting it, which may fetch its jars",
-                where=str(lock.lock_file),
+                where=error.lock_file,
                 hint="Look whether that process hangs; its end frees the file.",
             ) from error
-        except OSError:
-            pass
+        except (OSError, RuntimeError):
+            pass  # No home, or none that can be written: Ivy says so itself.
         yield
 
 
