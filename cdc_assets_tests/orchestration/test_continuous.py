@@ -42,12 +42,6 @@ def deployment(project: Project, instance: dg.DagsterInstance) -> Deployment:
     return Deployment(project, instance)
 
 
-def asked(deployment: Deployment) -> Any:
-    """A tick of the schedule."""
-    schedule = deployment.definitions.resolve_schedule_def("sales_sync_every_minute")
-    return schedule.evaluate_tick(dg.build_schedule_context(instance=deployment.instance))
-
-
 def told(result: dg.ExecuteInProcessResult) -> Counter[str]:
     return Counter(
         event.asset_key.to_user_string()
@@ -86,7 +80,7 @@ def test_it_brings_bronze_and_silver_along_and_a_quiet_table_yields_nothing(
         for layer in ("bronze", "silver")
     }
     assert versions == {True}
-    assert len(asked(deployment).run_requests) == 1
+    assert len(deployment.tick_of_schedule().run_requests) == 1
     assert told(deployment.run(JOB, run_config=THREE_TURNS)) == {}
 
 
@@ -115,7 +109,7 @@ def test_a_failing_table_ends_it_once_the_others_are_told(deployment: Deployment
     assert told(result) == {f"sales/bronze/{TABLE}": 1, f"sales/silver/{TABLE}": 1}
     (failed,) = [e for e in result.all_events if e.is_step_failure]
     assert "dbo_missing" in str(failed.step_failure_data.user_failure_data.description)
-    assert asked(deployment).run_requests, "the schedule starts the next one"
+    assert deployment.tick_of_schedule().run_requests, "the schedule starts the next one"
 
 
 def test_while_it_runs_nobody_else_is_asked_for(deployment: Deployment) -> None:
@@ -123,7 +117,7 @@ def test_while_it_runs_nobody_else_is_asked_for(deployment: Deployment) -> None:
     job = deployment.definitions.resolve_job_def(JOB)
     run = deployment.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
     for tick in (
-        asked(deployment),
+        deployment.tick_of_schedule(),
         deployment.tick(),
         deployment.tick(name="sales_source_moved"),
     ):

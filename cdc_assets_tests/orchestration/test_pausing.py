@@ -80,9 +80,7 @@ def test_runs_leave_it_out_and_its_checks_say_so(deployment: Deployment) -> None
     result = job.execute_in_process(instance=deployment.instance)
     assert result.success, "the definitions are from before it was paused"
     assert materialized(result) == {}
-    schedule = deployment.definitions.resolve_schedule_def("sales_sync_every_minute")
-    context = dg.build_schedule_context(instance=deployment.instance)
-    assert "paused" in str(schedule.evaluate_tick(context).skip_message)
+    assert "paused" in str(deployment.tick_of_schedule().skip_message)
 
 
 def test_no_sensor_asks_for_it(deployment: Deployment) -> None:

@@ -83,15 +83,10 @@ def test_it_waits_for_a_run_that_is_at_it(deployment: Deployment) -> None:
 
 @STORAGES
 def test_the_schedule_waits_for_a_running_sync(deployment: Deployment) -> None:
-    def tick() -> dg.RunRequest | dg.SkipReason:
-        schedule = deployment.definitions.resolve_schedule_def("sales_sync_every_minute")
-        context = dg.build_schedule_context(instance=deployment.instance)
-        return schedule.evaluate_tick(context)
-
-    assert len(tick().run_requests) == 1
+    assert len(deployment.tick_of_schedule().run_requests) == 1
     job = deployment.definitions.resolve_job_def("sales_sync")
     run = deployment.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
-    assert run.run_id in str(tick().skip_message)
+    assert run.run_id in str(deployment.tick_of_schedule().skip_message)
 
 
 def test_another_key_is_work_though_nothing_changes(
