@@ -39,6 +39,7 @@ BROKEN = [
      ["tables.yaml:4", "owner", "team:name"]),
     ("not YAML", "databases:\n  - x: [\n", ["tables.yaml:3"]),
     ("a tab", "databases:\n\ts: 1\n", ["tables.yaml:2"]),
+    ("an alias within itself", "databases: &a\n  s: *a\n", ["tables.yaml:1", "below each other"]),
     ("empty", "", ["tables.yaml:1"]),
     ("a list", "- 1\n", ["tables.yaml:1"]),
     ("unset variable", "databases:\n  s:\n    lake: ${CDC_NOT_SET}\n    tables: {t: }\n",
