@@ -43,9 +43,11 @@ SPARK: dict[str, Any] = {
     "master": "local[2]",
     "conf": {
         "spark.driver.memory": "1g",
-        # Nor one in Spark.
         "spark.driver.extraJavaOptions": SHORT_JVM,
+        # Nor Java that Spark writes and compiles: a fifth of such work. Tests of a Spark server do
+        # without these settings.
         "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     },
 }
 """The Spark of all tests: one session, for short work."""

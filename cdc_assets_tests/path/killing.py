@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -90,10 +91,7 @@ def stopped_at(
         faults.FILE_VARIABLE: str(file),
     }
     output = file.with_name(f"{file.name}.output")
-    arguments = ["-c", command, project.key, *options]
-    process = _PROCESSES.Process(target=run, args=(program, arguments, armed, str(output)))
-    process.start()
-    assert process.pid is not None
+    process = started([command, project.key, *options], armed, output, program)
     deadline = time.monotonic() + REACH_SECONDS_MAX
     try:
         while not file.exists():
@@ -102,9 +100,25 @@ def stopped_at(
             time.sleep(0.02)
         yield
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.join()
+        kill(process)
+
+
+def started(
+    arguments: list[str], armed: dict[str, str], output: Path, program: str = COMMAND_LINE
+) -> BaseProcess:
+    """Another process that runs the command line, in a group of its own."""
+    given = (program, ["-c", *arguments], armed, str(output))
+    process = _PROCESSES.Process(target=run, args=given)
+    process.start()
+    return process
+
+
+def kill(process: BaseProcess) -> None:
+    """End it with its group, its JVM too."""
+    assert process.pid is not None
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.join()
 
 
 class CrashError(BaseException):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +21,7 @@ from cdc_assets.lake.lake import Lake as ProductLake
 from cdc_assets.settings.load import load_settings
 from cdc_assets.settings.model import DatabaseSettings
 from cdc_assets.silver.apply import apply_tables
-from cdc_assets_tests.path.killing import COMMAND_LINE, CrashError
+from cdc_assets_tests.path.killing import CrashError, kill, started
 from cdc_assets_tests.properties.staging import Stage
 from cdc_assets_tests.properties.steps import (
     Apply,
@@ -200,27 +196,20 @@ class World(Stage):
         command = ["sync", "sales"]
         if isinstance(step, Backfill):
             command = ["backfill", "sales", self.history.tables[step.table].key]
-        environment = {
-            **os.environ,
+        armed = {
             "CDC_TABLES": str(self.project(step.engine).write()),
             faults.POINT_VARIABLE: str(point),
             faults.FILE_VARIABLE: str(reached),
         }
-        process = subprocess.Popen(
-            [sys.executable, "-c", COMMAND_LINE, *command],
-            env=environment,
-            start_new_session=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        process = started(command, armed, reached.with_suffix(".output"))
         deadline = time.monotonic() + KILL_SECONDS_MAX
-        while process.poll() is None and not reached.exists():
-            assert time.monotonic() < deadline, f"{command} hangs"
-            time.sleep(0.02)
+        try:
+            while process.is_alive() and not reached.exists():
+                assert time.monotonic() < deadline, f"{command} hangs"
+                time.sleep(0.02)
+        finally:
+            kill(process)
         self.counts["killed"] += reached.exists()
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
         for watch in self.watches:
             watch.uncertain = True
 
