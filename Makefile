@@ -18,13 +18,17 @@ READY_TEST := $(READY)-$(if $(filter fast,$(ONLY)),dev,all)
 # Two processes, the tests of one file in one of them. A process has one Spark of its own, which its
 # tests share: what runs on a cluster's is a run of its own.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+NO_JVM := not spark and not cluster and not clients and not soak
+# Two minutes: the rooms by themselves, and a table's way through them.
+ROOMS := benchmarks engines finality hall ingest lake planning sandbox/engine sandbox/language sqlserver
+FAST := $(addprefix cdc_assets_tests/,$(ROOMS) path/test_path.py path/test_recovery.py)
 
 # Where it is set, each command line that a test or a person starts compiles all that it imports:
 # a second of Dagster's, each time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-spark demo dev test test-clients test-sqlserver soak check bench clean
+.PHONY: help setup setup-spark demo dev test test-thorough test-clients test-sqlserver soak check bench clean
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -44,14 +48,22 @@ demo: $(READY_DEMO) ## load, change and compare three tables, end to end (ENGINE
 dev: $(READY)-sandbox ## the sandbox and Dagster's web page, until Ctrl-C
 	@$(BIN)/cdc-assets up
 
-test: $(READY_TEST) check ## all checks and tests (ONLY=fast: those without a JVM)
+test: $(READY_TEST) check ## all checks, and the tests of each promise (ONLY=fast: two minutes, no JVM)
 ifeq ($(ONLY),fast)
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not spark and not cluster and not clients and not soak" --ignore=$(SPARK_TESTS)
-	@echo "ONLY=fast left out $(SPARK_TESTS) and all tests marked spark: they need PySpark or a JVM"
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "$(NO_JVM) and not thorough and not slow" --ignore=$(SPARK_TESTS) $(FAST)
+	@echo "ONLY=fast ran $(FAST) without what needs PySpark or a JVM; make test runs all"
 else
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not spark and not cluster and not clients and not soak"
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "spark and not soak"
-	$(BIN)/pytest -m cluster
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "$(NO_JVM) and not thorough"
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "spark and not soak and not thorough"
+	$(BIN)/pytest -m "cluster and not thorough"
+	@echo "make test-thorough runs what cdc_assets_tests/thorough.py names"
+endif
+
+test-thorough: $(READY_TEST) ## the same promises at more points and on both engines (ONLY=fast: no JVM)
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "$(NO_JVM) and thorough"
+ifneq ($(ONLY),fast)
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "spark and not soak and thorough"
+	$(BIN)/pytest -m "cluster and thorough"
 endif
 
 test-clients: $(READY)-clients ## with programs of others: a browser, Postgres, drivers of other languages

@@ -16,6 +16,7 @@ from cdc_assets.sqlserver.connection import Connections, SourceConnection
 from cdc_assets_tests.path.helpers import create_items
 from cdc_assets_tests.sandbox.remote import drop_databases, remote_server
 from cdc_assets_tests.source import CONNECTION_VARIABLE, SPARK, Project, Server, Source
+from cdc_assets_tests.thorough import is_thorough, unknown
 
 ENGINES = [
     pytest.param("arrow", id="arrow"),
@@ -66,11 +67,20 @@ def engine(engine_name: str) -> Engine:
     return make_engine(engine_name, NO_SOURCE)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes hours unless it is asked for, and on a real server the sandbox's own.
 
     Files of long tests come first: one that began last would run alone, beside an idle process.
+    Raises `pytest.UsageError` where whole files were collected, and `thorough` names a test that
+    is not in them.
     """
+    nodeids = [item.nodeid for item in items]
+    if not any("::" in argument for argument in config.args) and (lost := unknown(nodeids)):
+        raise pytest.UsageError(f"{unknown.__module__} names tests that are not there: {lost}")
+    for item in items:
+        if is_thorough(item.nodeid):
+            item.add_marker(pytest.mark.thorough)
     long_files = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in long_files)
     if "soak" not in config.option.markexpr:

@@ -16,6 +16,7 @@ PROMISED = {
     "demo",
     "dev",
     "test",
+    "test-thorough",
     "soak",
     "test-clients",
     "test-sqlserver",
@@ -26,7 +27,8 @@ PROMISED = {
 PROGRAMS = ("cdc-assets", "pytest", "ruff", "mypy", "uv", "lint-imports", "python")
 NOT_HERE = "not spark and not cluster and not clients and not soak"
 SIDE_BY_SIDE = "-n 2 --dist loadfile --no-loadscope-reorder"
-SPARK_HERE = f"pytest {SIDE_BY_SIDE} -m spark and not soak"
+SPARK_HERE = "spark and not soak"
+OF_SPARK = "cdc_assets_tests/engines/spark"
 RECORD = '#!/bin/sh\necho "${0##*/} $*" >>calls\n'
 
 
@@ -123,20 +125,34 @@ def test_all_tests_install_once_check_first_and_run_fast_before_spark(checkout: 
         "pytest",
     ]
     assert checkout.calls[0] == "setup.sh sandbox spark dev"
+    left_out = " and not thorough"
     assert checkout.calls[-3:] == [
-        f"pytest {SIDE_BY_SIDE} -m {NOT_HERE}",
-        SPARK_HERE,
-        "pytest -m cluster",
+        f"pytest {SIDE_BY_SIDE} -m {NOT_HERE}{left_out}",
+        f"pytest {SIDE_BY_SIDE} -m {SPARK_HERE}{left_out}",
+        f"pytest -m cluster{left_out}",
     ]
+
+
+def test_thorough_tests_are_those_that_are_left_out(checkout: Checkout) -> None:
+    assert checkout.make("test-thorough").returncode == 0
+    assert checkout.calls == [
+        "setup.sh sandbox spark dev",
+        f"pytest {SIDE_BY_SIDE} -m {NOT_HERE} and thorough",
+        f"pytest {SIDE_BY_SIDE} -m {SPARK_HERE} and thorough",
+        "pytest -m cluster and thorough",
+    ]
+    checkout.make("test-thorough", "ONLY=fast")
+    assert checkout.calls == [f"pytest {SIDE_BY_SIDE} -m {NOT_HERE} and thorough"]
 
 
 def test_fast_tests_need_no_spark_and_say_what_they_leave_out(checkout: Checkout) -> None:
     ended = checkout.make("test", "ONLY=fast")
     assert checkout.calls[0] == "setup.sh sandbox dev"
-    fast = f"pytest {SIDE_BY_SIDE} -m {NOT_HERE} --ignore=cdc_assets_tests/engines/spark"
-    assert checkout.calls[-1] == fast
-    assert "all tests marked spark: they need PySpark or a JVM" in ended.stdout
-    assert (ROOT / "cdc_assets_tests" / "engines" / "spark").is_dir()
+    called, _, places = checkout.calls[-1].partition(f"--ignore={OF_SPARK} ")
+    assert called == f"pytest {SIDE_BY_SIDE} -m {NOT_HERE} and not thorough and not slow "
+    assert "without what needs PySpark or a JVM" in ended.stdout
+    for place in (OF_SPARK, *places.split()):
+        assert (ROOT / place).exists(), f"the Makefile names {place}"
 
 
 def test_the_programs_of_others_need_no_spark(checkout: Checkout) -> None:
@@ -185,7 +201,13 @@ def test_the_commands_of_the_readme_are_targets() -> None:
 
 
 def test_ci_calls_the_commands_of_the_readme() -> None:
-    assert ci_steps() == ["make test", "make test-clients", "make demo", "make demo ENGINE=spark"]
+    assert ci_steps() == [
+        "make test",
+        "make test-clients",
+        "make demo",
+        "make demo ENGINE=spark",
+        "make test-thorough",
+    ]
 
 
 def test_ci_leaves_out_what_its_hour_has_no_room_for_and_says_so(tmp_path: Path) -> None:
@@ -195,7 +217,7 @@ def test_ci_leaves_out_what_its_hour_has_no_room_for_and_says_so(tmp_path: Path)
     make = tmp_path / "make"
     make.write_text("#!/bin/sh\n")
     make.chmod(0o755)
-    late = {60: 0, 49 * 60: 1, 56 * 60: 2, 58 * 60: 3}
+    late = {60: 0, 37 * 60: 1, 49 * 60: 2, 56 * 60: 3, 58 * 60: 4}
     for seconds, left_out in late.items():
         ended = subprocess.run(
             [tmp_path / ".ci" / "run"],

@@ -22,7 +22,7 @@ from cdc_assets_tests.sandbox.wire.canned import CannedBackend
 from cdc_assets_tests.sandbox.wire.clients import RawClient, odbc, read
 from cdc_assets_tests.sandbox.wire.fuzz import Case, Fuzzer, Stage
 
-PACKETS = 10_000
+PACKETS = (2_500, 10_000)
 SEED = int(os.environ.get("CDC_FUZZ_SEED", "20261130"))
 ENGINE_PACKETS = 500
 """About so many of them go to the real engine, whose logins take their time."""
@@ -148,7 +148,9 @@ def behaves(server: TdsServer) -> None:
         assert read(connection, "one").to_pydict() == {"n": [1]}
 
 
+@pytest.mark.parametrize("packets", PACKETS)
 def test_malformed_packets(
+    packets: int,
     others: frozenset[threading.Thread],
     answered: CannedBackend,
     server: TdsServer,
@@ -158,7 +160,7 @@ def test_malformed_packets(
     fuzzer = Fuzzer(SEED)
     behaves(server)
     footprint = None
-    for number in range(PACKETS):
+    for number in range(packets):
         case = fuzzer.case()
         where = f"packet {number} of seed {SEED}, {case.what} ({case.stage.value}): "
         sessions = len(answered.sessions)
