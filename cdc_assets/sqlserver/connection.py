@@ -85,6 +85,11 @@ class SourceConnection:
         return pairs.get("uid") or pairs.get("user id") or "the login"
 
 
+NO_RESTORING = "ConnectRetryCount=0"
+"""The driver must not open a broken connection again by itself: a statement on it would succeed,
+and with that say that what was read before came whole (`Connection.check_whole`)."""
+
+
 class Connection:
     """One open connection."""
 
@@ -164,6 +169,14 @@ class Connection:
             payload_text_encoding=arrow_odbc.TextEncoding.UTF16,
         )
         return found
+
+    def check_whole(self) -> None:
+        """Raise `SourceUnavailableError` where the rows read last may not be all.
+
+        Of a connection that breaks just behind a row the driver says now and then that its rows
+        have ended. The next statement on it fails, so each read of a table is followed by one.
+        """
+        self.rows(queries.ALIVE)
 
     def rows(self, text: str, parameters: Sequence[str | None] = ()) -> list[dict[str, Any]]:
         """Run one small query and give its rows as dicts."""
@@ -268,7 +281,8 @@ def retry_wait_seconds(state: RetryCallState) -> float:
 def _open(source: SourceConnection) -> arrow_odbc.Connection:
     if source.ca_file:
         trust(source.ca_file, where=source.name)
-    text = source.text
+    # Of a keyword that is there twice the driver takes the first.
+    text = f"{NO_RESTORING};{source.text}"
     if "driver" not in odbc_pairs(text):
         text = f"Driver={{{find_driver()}}};{text}"
     try:

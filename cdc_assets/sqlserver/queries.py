@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 MAX_LSN = "SELECT CONVERT(varchar(22), sys.fn_cdc_get_max_lsn(), 1) AS max_lsn"
 
+ALIVE = "SELECT 1 AS alive"
+
 GUARD = (
     "SELECT CONVERT(varchar(22), sys.fn_cdc_get_min_lsn(?), 1) AS min_lsn,"
     " OBJECT_ID(?) AS object_id"

@@ -56,10 +56,11 @@ def read_range(
     The connection is one of `connections` where they are given; a task in another process has
     none and opens its own. `waited` is told how many milliseconds the server waited for us.
 
-    Raises `DataLossError` after the last batch when the guard finds that cleanup passed the
-    range, or when it gave another number of rows than was counted: the caller commits nothing
-    before the iterator has ended. Raises `ValueTooLargeError` for a (max) value that needs a
-    larger buffer (`next_large_value_bytes`).
+    Raises after the last batch, so that the caller commits nothing before the iterator has ended:
+    `SourceUnavailableError` where the connection is broken, which the driver may have taken for the
+    end of the rows; `DataLossError` when the guard finds that cleanup passed the range, or when it
+    gave another number of rows than was counted. Raises `ValueTooLargeError` for a (max) value
+    that needs a larger buffer (`next_large_value_bytes`).
     """
     shape = _Shape(columns, planned)
     count = 0
@@ -78,6 +79,8 @@ def read_range(
             yield fitted
         if planned.guard is not None:
             check_guard(connection, planned.guard, where=source.name)
+        else:
+            connection.check_whole()
         if waited is not None and count:
             waited(connection.network_wait_ms())
     if planned.rows is not None and count != planned.rows:
