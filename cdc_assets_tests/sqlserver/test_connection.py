@@ -157,7 +157,7 @@ CANARY = "C4nary;}x"
     [
         ("Server=127.0.0.1,1", SourceUnavailableError),
         ("Server=127.0.0.1,1;Encrypt=perhaps", SettingsError),
-        ("Server=127.0.0.1,1;ConnectRetryCount={0}", SettingsError),
+        ("Server=127.0.0.1,1;ConnectRetryInterval={0}", SettingsError),
         ("DSN=none", SettingsError),
         ("Driver={{nowhere}};Server=127.0.0.1,1", DriverMissingError),
     ],
