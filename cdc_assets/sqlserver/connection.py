@@ -120,8 +120,8 @@ class Connection:
         dead connection (keep-alives after 30 s), `lock_timeout_ms` bounds a wait for a lock.
         """
         text, parameters = in_parameters(text, parameters)
-        # With each statement, not once a connection: a connection that the driver restores, or
-        # that a pool has reset, has neither; and it costs no round trip of its own.
+        # With each statement, not once a connection: one that a pool has reset has neither; and it
+        # costs no round trip of its own.
         if self.source.lock_timeout_ms is not None:
             text = f"SET LOCK_TIMEOUT {self.source.lock_timeout_ms}; {text}"
         if self.source.isolation == "snapshot":

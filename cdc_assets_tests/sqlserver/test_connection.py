@@ -158,6 +158,8 @@ CANARY = "C4nary;}x"
         ("Server=127.0.0.1,1", SourceUnavailableError),
         ("Server=127.0.0.1,1;Encrypt=perhaps", SettingsError),
         ("Server=127.0.0.1,1;ConnectRetryInterval={0}", SettingsError),
+        # Ours wins.
+        ("Server=127.0.0.1,1;ConnectRetryCount={0}", SourceUnavailableError),
         ("DSN=none", SettingsError),
         ("Driver={{nowhere}};Server=127.0.0.1,1", DriverMissingError),
     ],
