@@ -1,6 +1,6 @@
 """What `make test` leaves to `make test-thorough`: the same promises at more points and oddities.
 
-`make test` has 25 minutes on two cores. It shows each promise, on Spark where Spark's own code
+`make test` aims at 25 minutes on two cores. It shows each promise, on Spark where Spark's own code
 differs, and kills at each kind of write; what is here shows them again: at every other point, after
 rarer accidents, on the other engine. A test that has to move moves here, and its file stays as it
 is: an entry is how the name of a test, of its cases or of a file begins. One that no test's name
