@@ -13,7 +13,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,16 @@ class Server:
     def reader_login(self) -> str:
         """The product's login."""
         return odbc_pairs(self.reader)["uid"]
+
+    def without_tls(self) -> Server:
+        """The sandbox, which the product then reads in the clear; a real server as it is.
+
+        A handshake takes both ends tens of milliseconds, and each run opens connections of its own.
+        TLS has its own tests (`sqlserver/test_tls.py`).
+        """
+        if not self.is_sandbox:
+            return self
+        return replace(self, reader=self.reader.replace("Encrypt=yes", "Encrypt=no"))
 
     def text(self, database: str) -> str:
         """The product's connection string for one of the databases."""

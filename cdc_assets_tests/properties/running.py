@@ -6,7 +6,6 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from cdc_assets_tests.properties.drawing import Shape, draw_history
@@ -35,9 +34,7 @@ def run_history(history: History, server: Server, folder: Path, engine: str) -> 
     Raises what is wrong.
     """
     folder.mkdir(parents=True)
-    # What crosses the loopback is nobody's; TLS has its own tests.
-    plain = replace(server, reader=server.reader.replace("Encrypt=yes", "Encrypt=no"))
-    world = World(history, Source.create(plain), folder, engine)
+    world = World(history, Source.create(server.without_tls()), folder, engine)
     with world.opened():
         world.play()
     shutil.rmtree(folder)
